@@ -4,9 +4,7 @@ import csv
 import io
 import json
 import math
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -106,50 +104,6 @@ class TestPrinter:
             assert len((tmp_path / name).read_text().splitlines()) == 2
 
 
-class Notebook:
-    """Stands in for IPython in the kernel of a notebook."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, kernel: object) -> None:
-        self.shown: list[str] = []
-        self.num_outputs = 0
-        shell = SimpleNamespace(kernel=kernel)
-        modules = {
-            "IPython": SimpleNamespace(get_ipython=lambda: shell),
-            "IPython.display": SimpleNamespace(display=self.display, HTML=str),
-        }
-        for name, module in modules.items():
-            monkeypatch.setitem(sys.modules, name, module)  # type: ignore[arg-type]
-
-    def display(self, html: str, *, display_id: bool) -> "Notebook":
-        assert display_id
-        self.num_outputs += 1
-        self.update(html)
-        return self
-
-    def update(self, html: str) -> None:
-        self.shown.append(html)
-
-
-class TestNotebook:
-    def test_a_bar_is_one_output_that_is_replaced(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        notebook = Notebook(monkeypatch, kernel=object())
-        bar = ProgressBar(num_samples=4000, freq=5)
-        for number in range(1, 11):
-            bar.update(step(number, size=400))
-        bar.write(sh.train.Record("event", 10, 40, {"message": "saved <it>"}))
-        bar.close()
-        assert notebook.num_outputs == 1
-        assert (
-            notebook.shown[0]
-            == '<progress value="0" max="4000"></progress> 0 of 4,000 samples '
-        )
-        assert '<progress value="4000" max="4000"></progress> 4,000 of' in notebook.shown[-1]
-        assert "loss = 0.015" in notebook.shown[-1]
-        assert capsys.readouterr() == ("saved <it>\n", "")
-
-
 class TestFiles:
     def test_tensorboard_reads_what_was_written(self, tmp_path: Path) -> None:
         pytest.importorskip("tensorboard")
@@ -225,13 +179,6 @@ class TestEveryWriter:
             {name: float(text) for name, text in row.items() if text and name != "kind"}
             for row in rows
         ] == [{name: v for name, v in line.items() if name != "kind"} for line in lines]
-
-    def test_a_file_that_is_no_table_of_progress_is_left_alone(self, tmp_path: Path) -> None:
-        path = tmp_path / "prices.csv"
-        path.write_text("item,price\n")
-        with pytest.raises(ValueError, match="its columns are item, price"):
-            sh.CSVProgressWriter(path, freq=1).update(step(1))
-        assert path.read_text() == "item,price\n"
 
 
 class TestTrainer:

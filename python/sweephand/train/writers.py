@@ -6,8 +6,7 @@ import csv
 import io
 import os
 import sys
-from html import escape
-from importlib import import_module
+import time
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -132,7 +131,7 @@ def _text(value: float | int | str) -> str:
 
 
 class ProgressBar(PeriodicWriter):
-    """Show a bar on a terminal and in a notebook, and plain lines elsewhere.
+    """Show a bar on a terminal, and plain lines elsewhere.
 
     Parameters
     ----------
@@ -141,7 +140,7 @@ class ProgressBar(PeriodicWriter):
     freq : int
         Steps between two updates of the bar, or between two lines.
     file : text file, optional
-        The standard error by default, or the output of the cell in a notebook.
+        The standard error by default.
 
     Examples
     --------
@@ -159,107 +158,43 @@ class ProgressBar(PeriodicWriter):
         super().__init__(freq, first=1)
         self._file = file
         self._num_samples = num_samples
-        self._bar: _Lines | _TerminalBar | _NotebookBar | None = None
+        self._bar: Any = None  # of rich, on a terminal
 
     def write(self, record: Record) -> None:
         """Show a record."""
-        if self._bar is None:
-            self._bar = self._new_bar()
-        if record.kind == "training" and not isinstance(self._bar, _Lines):
-            self._bar.update(record.samples, describe(record))
-        else:
-            self._bar.write(line_of(record))
+        file = sys.stderr if self._file is None else self._file
+        if not file.isatty():
+            file.write(line_of(record) + "\n")
+            file.flush()
+            return
+        bar = self._bar = self._bar or self._new_bar(file)
+        if record.kind != "training":
+            bar.console.print(line_of(record), highlight=False, markup=False)
+            return
+        bar.update(bar.task_ids[0], completed=record.samples, text=describe(record))
+        if self._num_samples is not None and record.samples >= self._num_samples:
+            bar.refresh()
 
     def close(self) -> None:
         """Stop updating the bar."""
         if self._bar is not None:
-            self._bar.close()
+            self._bar.stop()
             self._bar = None
 
-    def _new_bar(self) -> _Lines | _TerminalBar | _NotebookBar:
-        if self._file is None and _is_notebook():
-            return _NotebookBar(self._num_samples)
-        file = sys.stderr if self._file is None else self._file
-        return _TerminalBar(self._num_samples, file) if file.isatty() else _Lines(file)
-
-
-class _Lines:
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-
-    def write(self, line: str) -> None:
-        """Write a line that stays."""
-        self._file.write(line + "\n")
-        self._file.flush()
-
-    def close(self) -> None:
-        """Do nothing: the file is its owner's."""
-
-
-class _TerminalBar:
-    def __init__(self, total: int | None, file: TextIO) -> None:
+    def _new_bar(self, file: TextIO) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self._total = total
-        self._bar = Progress(
+        bar = Progress(
             TextColumn("{task.completed} samples"),
             BarColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.fields[text]}"),
             console=Console(file=file, force_jupyter=False),
         )
-        self._bar.start()
-        self._task = self._bar.add_task("training", total=total, text="")
-
-    def update(self, samples: int, text: str) -> None:
-        """Show how many samples were trained, and a text."""
-        self._bar.update(self._task, completed=samples, text=text)
-        if self._total is not None and samples >= self._total:
-            self._bar.refresh()
-
-    def write(self, line: str) -> None:
-        """Write a line that stays."""
-        self._bar.console.print(line, highlight=False, markup=False)
-
-    def close(self) -> None:
-        """Leave the bar as it is."""
-        self._bar.stop()
-
-
-class _NotebookBar:
-    """An output of a cell that is replaced; it needs no package beyond the notebook's own."""
-
-    def __init__(self, total: int | None) -> None:
-        self._total = total
-        self._display: Any = import_module("IPython.display")
-        self._output = self._display.display(self._html(0, ""), display_id=True)
-
-    def update(self, samples: int, text: str) -> None:
-        """Show how many samples were trained, and a text."""
-        self._output.update(self._html(samples, text))
-
-    def write(self, line: str) -> None:
-        """Write a line that stays, below the bar."""
-        print(line)
-
-    def close(self) -> None:
-        """Leave the bar as it is."""
-
-    def _html(self, samples: int, text: str) -> Any:
-        bar, of = "", ""
-        if self._total is not None:
-            done = min(samples, self._total)
-            bar = f'<progress value="{done}" max="{self._total}"></progress> '
-            of = f" of {self._total:,}"
-        return self._display.HTML(f"{bar}{samples:,}{of} samples {escape(text)}")
-
-
-def _is_notebook() -> bool:
-    """Return True if this runs in the kernel of a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
+        bar.start()
+        bar.add_task("training", total=self._num_samples, text="")
+        return bar
 
 
 _COLUMNS = (
@@ -321,8 +256,8 @@ class CSVProgressWriter(_FileWriter):
 
     Its columns are kind, step, samples, loss, metric, num_samples, num_steps, num_skipped,
     samples_per_second, waiting, num_minibatches and gradient_noise_scale, as in `Record`;
-    missing figures are empty, and an existing table keeps its columns. Changes and events are
-    no averages: a `JSONLProgressWriter` has them too, and figures of any other name.
+    missing figures are empty. Changes and events are no averages: a `JSONLProgressWriter` has
+    them too, and figures of any other name.
 
     Parameters
     ----------
@@ -344,29 +279,12 @@ class CSVProgressWriter(_FileWriter):
         if record.kind in ("change", "event"):
             return
         row = {"kind": record.kind, "step": record.step, "samples": record.samples}
-        columns = _columns_of(self._path)
         text = io.StringIO()
-        table = csv.DictWriter(
-            text, columns or _COLUMNS, extrasaction="ignore", lineterminator="\n"
-        )
-        if not columns:
+        table = csv.DictWriter(text, _COLUMNS, extrasaction="ignore", lineterminator="\n")
+        if not self._path.exists() or not self._path.stat().st_size:
             table.writeheader()
         table.writerow(row | dict(record.figures))
         self._append(text.getvalue())
-
-
-def _columns_of(path: Path) -> list[str]:
-    """Return the columns of a table; none of an empty or missing table."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            columns = next(csv.reader(file), [])
-    except FileNotFoundError:
-        return []
-    if columns and columns[:3] != list(_COLUMNS[:3]):
-        raise ValueError(
-            f"{path} is no table of progress: its columns are {', '.join(columns[:5])}"
-        )
-    return columns
 
 
 class TensorBoardProgressWriter(PeriodicWriter):
@@ -398,37 +316,30 @@ class TensorBoardProgressWriter(PeriodicWriter):
     ) -> None:
         super().__init__(freq)
         self.every_worker = rank is not None
-        self._writer = _event_file_writer(Path(log_dir).expanduser(), rank)
+        try:
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError:
+            raise ImportError(
+                "TensorBoardProgressWriter needs TensorBoard: pip install "
+                "'sweephand[tensorboard]'"
+            ) from None
+        suffix = "" if rank is None else f".rank{rank}"
+        self._writer = EventFileWriter(str(Path(log_dir).expanduser()), filename_suffix=suffix)
 
     def write(self, record: Record) -> None:
         """Write the figures of a record; events are left out."""
         if record.kind == "event":
             return
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
         for tag, value in tracker_figures(record).items():
-            self._writer.add_event(_event(tag, value, record.step))
+            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+            event = Event(wall_time=time.time(), step=record.step, summary=summary)
+            self._writer.add_event(event)
         if record.kind != "training":
             self._writer.flush()
 
     def close(self) -> None:
         """Write waiting summaries, and close the file."""
         self._writer.close()
-
-
-def _event_file_writer(folder: Path, rank: int | None) -> Any:
-    try:
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-    except ImportError:
-        raise ImportError(
-            "TensorBoardProgressWriter needs TensorBoard: pip install 'sweephand[tensorboard]'"
-        ) from None
-    return EventFileWriter(str(folder), filename_suffix="" if rank is None else f".rank{rank}")
-
-
-def _event(tag: str, value: float, step: int) -> Any:
-    import time
-
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
-    return Event(wall_time=time.time(), step=step, summary=summary)
