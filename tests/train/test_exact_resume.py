@@ -18,6 +18,19 @@ import sweephand.torch
 LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
+class Stateful:
+    """A generator of torch with a state that JSON can hold."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def state_dict(self) -> list[int]:
+        return self.generator.get_state().tolist()
+
+    def load_state_dict(self, state: list[int]) -> None:
+        self.generator.set_state(torch.tensor(state, dtype=torch.uint8))
+
+
 class TestExactResume:
     def test_numpy_training_goes_on_as_if_it_had_not_stopped(self, tmp_path: Path) -> None:
         def run(trainer: sh.Trainer, source: sh.MinibatchSource, steps: int) -> None:
@@ -65,7 +78,7 @@ class TestExactResume:
                 criterion=jittery,
                 loss_scale=loss_scale,
                 rate=0.01,
-                stateful={"generator": generator},
+                stateful={"generator": Stateful(generator)},
             )
             return model, trainer, source_of_lengths(LENGTHS), generator
 

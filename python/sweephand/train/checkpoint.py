@@ -24,8 +24,10 @@ import os
 import re
 import shutil
 import socket
+import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self, TypeAlias, runtime_checkable
 from uuid import uuid4
@@ -57,6 +59,15 @@ class FolderInUseError(BlockingIOError):
     code = "folder-in-use"
 
 
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+@cache
+def _let_go_in_forks() -> None:
+    """Have forked children close the locks, which they would hold on to after their parent."""
+    os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _held])
+
+
 class FolderLock:
     """The lock on a folder of checkpoints, which is created if it is missing."""
 
@@ -80,23 +91,22 @@ class FolderLock:
         FolderInUseError names host and process of another run that holds it.
         """
         refuse_file(self._folder)
+        _let_go_in_forks()
         try:
             while self._lock is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                self._try()
+                lock = FileLock(self._path)
+                _held.add(lock)
+                try:
+                    self._lock = lock if self._is_taken(lock) else None
+                finally:
+                    if self._lock is None:
+                        lock.close()
         except FolderInUseError:
             raise
         except OSError as error:
             reason = f"no checkpoint can be saved in {self._folder}: {error.strerror or error}"
             raise OSError(error.errno, reason, error.filename) from error
-
-    def _try(self) -> None:
-        lock = FileLock(self._path)
-        try:
-            self._lock = lock if self._is_taken(lock) else None
-        finally:
-            if self._lock is None:
-                lock.close()
 
     def release(self) -> None:
         """Release the lock, if it is held, and remove its file.
@@ -116,66 +126,25 @@ class FolderLock:
             lock.close()
 
     def _is_taken(self, lock: FileLock) -> bool:
-        """Lock an open file; return False if another one must be tried."""
+        """Lock an open file; return False if its holder took it away meanwhile."""
         try:
             if not lock.take(wait=False):
-                return self._take_over(lock)
+                holder = os.pread(lock.fileno(), 300, 0).decode(errors="replace")
+                raise FolderInUseError(
+                    errno.EWOULDBLOCK,
+                    f"{self._folder} is in use by {holder}, which saves its checkpoints there: "
+                    "two runs cannot share a folder, give each its own, or end that one first",
+                )
         except OSError as error:
             if error.errno not in UNSUPPORTED:
                 raise
             logger.warning("%s cannot be locked: see to it that one run uses it", self._folder)
-        if not lock.is_current:  # its holder took it away meanwhile
+        if not lock.is_current:
             return False
-        _write(lock.fileno())
+        os.ftruncate(lock.fileno(), 0)
+        holder = f"process {os.getpid()} on {socket.gethostname()}"
+        os.pwrite(lock.fileno(), holder.encode(), 0)
         return True
-
-    def _take_over(self, lock: FileLock) -> bool:
-        """Remove the file of a holder that has ended; FolderInUseError if it has not."""
-        holder = _read(lock.fileno())
-        if not _is_gone(holder):
-            raise FolderInUseError(
-                errno.EWOULDBLOCK,
-                f"{self._folder} is in use by process {holder.get('pid', 'unknown')} on "
-                f"{holder.get('host', 'an unknown host')}, which saves its checkpoints there: "
-                "two runs cannot share a folder, give each its own, or end that one first",
-            )
-        if lock.is_current:  # forked children hold the lock, and do not know of it
-            self._path.unlink(missing_ok=True)
-        return False
-
-
-def _write(descriptor: int) -> None:
-    """Write who holds the lock."""
-    pid = os.getpid()
-    holder = {"host": socket.gethostname(), "pid": pid, "started": _started(pid)}
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(holder, allow_nan=False).encode(), 0)
-
-
-def _read(descriptor: int) -> dict[str, Any]:
-    try:
-        found = json.loads(os.pread(descriptor, 4096, 0))
-    except ValueError:  # it is being written
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_gone(holder: dict[str, Any]) -> bool:
-    """Return True if the process that took a lock has certainly ended."""
-    pid, started = holder.get("pid"), holder.get("started")
-    if holder.get("host") != socket.gethostname() or started is None or type(pid) is not int:
-        return False
-    return bool(_started(pid) != started)
-
-
-def _started(pid: int) -> str | None:
-    """Return when a process started, or None if it has ended: its id may be reused."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    state, *numbers = status.rpartition(")")[2].split()
-    return None if state in "ZX" else str(numbers[18])
 
 
 FORMAT = 1
@@ -216,11 +185,6 @@ class Checkpoint:
         self.run: str = manifest["run"]  # which saved it
         for name, wanted in manifest["files"].items():
             _check_file(folder, name, wanted)
-
-    @property
-    def number(self) -> int | None:
-        """Its number in its store, or None if its folder is named otherwise."""
-        return number_of(self.folder)
 
     def state(self) -> dict[str, Any]:
         """Return the content of ``state.json``."""
@@ -485,33 +449,27 @@ class HasState(Protocol):
         """Continue from a state."""
 
 
-@runtime_checkable
-class TorchGenerator(Protocol):
-    """The interface of a torch.Generator."""
-
-    def get_state(self) -> Any:
-        """Return the state."""
-
-    def set_state(self, state: Any, /) -> Any:
-        """Continue from a state."""
-
-
-Stateful: TypeAlias = HasState | np.random.Generator | TorchGenerator
+Stateful: TypeAlias = HasState | np.random.Generator
 
 
 def check_stateful(objects: Mapping[str, Stateful]) -> None:
     """Raise `ArgumentTypeError` for an object without a state."""
     for name, one in objects.items():
-        if not isinstance(one, np.random.Generator | HasState | TorchGenerator):
+        if not isinstance(one, np.random.Generator | HasState):
             raise ArgumentTypeError(
-                f"stateful[{name!r}] must be a generator of random numbers or have state_dict "
+                f"stateful[{name!r}] must be a generator of NumPy or have state_dict "
                 f"and load_state_dict, got {type(one).__name__}"
             )
 
 
 def capture_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
     """Return the state of each object, or raise TypeError if JSON cannot hold it."""
-    states = {name: _state(one) for name, one in objects.items()}
+    states = {
+        name: plain(one.bit_generator.state)
+        if isinstance(one, np.random.Generator)
+        else one.state_dict()
+        for name, one in objects.items()
+    }
     check_json("the state of stateful", states)
     return states
 
@@ -526,19 +484,5 @@ def restore_states(objects: Mapping[str, Stateful], states: Mapping[str, Any]) -
     for name, one in objects.items():
         if isinstance(one, np.random.Generator):
             one.bit_generator.state = states[name]
-        elif isinstance(one, HasState):
-            one.load_state_dict(states[name])
         else:
-            from sweephand.torch.train.random_state import from_text
-
-            one.set_state(from_text(states[name]))
-
-
-def _state(one: Stateful) -> Any:
-    if isinstance(one, np.random.Generator):
-        return plain(one.bit_generator.state)
-    if isinstance(one, HasState):
-        return one.state_dict()
-    from sweephand.torch.train.random_state import to_text
-
-    return to_text(one.get_state())
+            one.load_state_dict(states[name])

@@ -132,7 +132,7 @@ class Trainer:
     sub_minibatches : int
         Number of parts of a minibatch that are computed in turn, to save memory.
     stateful : mapping from name to object, optional
-        Objects to save and restore with every checkpoint: generators of NumPy or torch,
+        Objects to save and restore with every checkpoint: generators of NumPy,
         and objects with ``state_dict`` and ``load_state_dict`` whose state JSON can hold.
 
     Raises
