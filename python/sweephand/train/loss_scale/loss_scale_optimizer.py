@@ -56,15 +56,6 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
     clip_norm, outliers, verdict, max_consecutive_skips, num_threads, reduce, on_skip
         As for `StepGuard`.
 
-    Raises
-    ------
-    ArgumentTypeError
-        (a TypeError and a ValueError) If an argument is of a wrong type, or the inner optimizer
-        is not an optimizer or has a loss scale already.
-    ValueError
-        If an argument is out of its range, two contradict each other, or an optimizer is
-        wrapped twice.
-
     Examples
     --------
     >>> import numpy as np

@@ -89,14 +89,6 @@ class StepGuard(Generic[Optimizer]):
     on_skip : callable, optional
         Called with the `StepResult` of a step that was skipped.
 
-    Raises
-    ------
-    ArgumentTypeError
-        (a TypeError and a ValueError) If an argument is of a wrong type, or the inner optimizer
-        is not an optimizer or has a guard already.
-    ValueError
-        If an argument is out of its range, or an optimizer is wrapped twice.
-
     Examples
     --------
     >>> import numpy as np
@@ -244,10 +236,6 @@ class StepGuard(Generic[Optimizer]):
 
         `LossScaleOptimizer` returns it times the scale, in float32 or its own type if that is
         wider. Others return it as it is, and do not need this call: `step` takes the loss too.
-
-        Parameters
-        ----------
-        loss : tensor, array or float
         """
         if not (self._is_accumulating and self._stage is Stage.SCALED):
             self._expect(self._first_stage, "scale a loss")
@@ -270,14 +258,9 @@ class StepGuard(Generic[Optimizer]):
         self.discard()
 
     def unscale_(self, num_samples: int = 1) -> None:
-        """Check the gradients that the parameters hold, and divide them by the scale.
+        """Check the gradients that the parameters hold, and divide them by scale and samples.
 
         `step` does it; do it before to look at the gradients or change them.
-
-        Parameters
-        ----------
-        num_samples : int
-            Divide by this too, in the same pass: sums of gradients become means.
         """
         self._expect(Stage.SCALED, "unscale")
         gradients = self._of_torch().gradients()
@@ -288,16 +271,8 @@ class StepGuard(Generic[Optimizer]):
     def get_unscaled_gradients(self, gradients: Sequence[T | None]) -> list[T | None]:
         """Divide gradients by the scale in place, check them and return them.
 
-        Parameters
-        ----------
-        gradients : sequence of array or tensor, or None
-            A gradient for each parameter, in their order, or for some of them.
-
-        Returns
-        -------
-        list
-            The same objects, None where None was given. A scalar or sparse one is replaced, and
-            one of torch that shares memory with another, or in itself.
+        There is a gradient or None for each parameter, in their order. A scalar or sparse one
+        is replaced, and one of torch that shares memory with another, or in itself.
         """
         self._expect(Stage.SCALED, "unscale")
         return self._unscaled(list(gradients), 1)
@@ -310,16 +285,10 @@ class StepGuard(Generic[Optimizer]):
         *,
         minibatch_ids: Sequence[str] = (),
     ) -> StepResult:
-        """Take the step with unscaled gradients, or skip it.
+        """Take the step with pairs of unscaled gradient and parameter, or skip it.
 
-        Parameters
-        ----------
-        pairs : iterable of (gradient or None, parameter)
-            Gradients as `get_unscaled_gradients` returned them, clipped or not.
-        num_samples, sweeps_ended : int
-            For a NumPy learner, to which the gradients are sums over that many samples.
-        minibatch_ids : sequence of str
-            For the result and for errors.
+        To a NumPy learner the gradients are sums over that many samples. The ids are for the
+        result and for errors.
         """
         gradients = self._inner.in_order(pairs)
         if self._stage is self._first_stage is Stage.SCALED:
@@ -336,14 +305,8 @@ class StepGuard(Generic[Optimizer]):
     ) -> StepResult:
         """Take the step with the gradients that the parameters of a torch optimizer hold.
 
-        They are checked and unscaled first if that was not done.
-
-        Parameters
-        ----------
-        loss : tensor or float, optional
-            The loss of the step: one that is NaN is skipped, and `outliers` watch it.
-        minibatch_ids : sequence of str
-            For the result and for errors.
+        They are checked and unscaled first if that was not done. A step whose loss is NaN is
+        skipped, and `outliers` watch it. The ids are for the result and for errors.
         """
         if callable(loss):
             raise TypeError("a guard takes no closure: optimizers that need one go without it")
@@ -354,14 +317,9 @@ class StepGuard(Generic[Optimizer]):
     def minimize(
         self, loss: Callable[[], T] | T, var_list: Sequence[T] | T | None = None
     ) -> StepResult:
-        """Differentiate a loss and take the step: all with torch.
+        """Differentiate a loss, or what a function returns, and take the step: all with torch.
 
-        Parameters
-        ----------
-        loss : callable or tensor
-            The loss, or a function that computes it.
-        var_list : tensor or sequence of tensor, optional
-            The parameters to change; by default all of the inner optimizer's.
+        The parameters to change are by default all of the inner optimizer's.
         """
         scaled = self.get_scaled_loss(loss() if callable(loss) else loss)
         with self._discarding_on_error():
@@ -379,14 +337,8 @@ class StepGuard(Generic[Optimizer]):
         """Take the step of a NumPy learner with sums of gradients, which carry any scale.
 
         They are not changed: the scale is removed in float32 on the way into the update, which
-        keeps values that would underflow in float16 without the scale.
-
-        Parameters
-        ----------
-        gradient_sums, num_samples, sweeps_ended
-            As for ``update`` of the learner.
-        minibatch_ids : sequence of str
-            For the result and for errors.
+        keeps values that would underflow in float16 without the scale. All else is as for
+        ``update`` of the learner; the ids are for the result and for errors.
         """
         self._expect(Stage.SCALED, "update")
         with self._discarding_on_error():
@@ -456,12 +408,8 @@ class StepGuard(Generic[Optimizer]):
         """Continue from a state of this class.
 
         The settings stay those of this optimizer; where they differ it is logged. An empty
-        state starts afresh, with a warning.
-
-        Raises
-        ------
-        StateError
-            If a key is missing or a value impossible; nothing is changed then.
+        state starts afresh, with a warning. StateError is raised if a key is missing or a value
+        impossible; nothing is changed then.
         """
         if state == {}:
             warnings.warn("an empty loss-scale state: starting afresh", stacklevel=2)
