@@ -169,7 +169,8 @@ from sweephand.train.checkpoint import Snapshot as Snapshot
 from sweephand.train.records import Observer as Observer
 from sweephand.train.records import TakenStep as TakenStep
 from sweephand.train.records import tracker_figures as tracker_figures
-from sweephand.train.session.minibatch_scaling import trial_branch as trial_branch
+from sweephand.train.session.minibatch_scaling import next_minibatches as next_minibatches
+from sweephand.train.session.minibatch_scaling import train_minibatches as train_minibatches
 from sweephand.train.session.settings import Frequency as Frequency
 from sweephand.train.session.settings import FrequencySpec as FrequencySpec
 from sweephand.train.session.training_run import Activity as Activity

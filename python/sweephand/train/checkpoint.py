@@ -65,7 +65,12 @@ _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 @cache
 def _let_go_in_forks() -> None:
     """Have forked children close the locks, which they would hold on to after their parent."""
-    os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _held])
+    os.register_at_fork(after_in_child=_close_held)
+
+
+def _close_held() -> None:
+    for lock in _held:
+        lock.close()
 
 
 class FolderLock:

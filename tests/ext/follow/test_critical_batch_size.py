@@ -17,7 +17,7 @@ from tests.train.small import (
 )
 
 import sweephand as sh
-from sweephand.train.session.minibatch_scaling import SmoothedLoss
+from sweephand.ext.follow.critical_batch_size import SmoothedLoss
 
 NAN = math.nan
 RATE = sh.learning_parameter_schedule_per_sample(0.01)

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from sweephand import MinibatchSource, Trainer, minibatch_size_schedule
 from sweephand.extend import (
     Activity,
+    Data,
     Frequency,
     FrequencySpec,
     MinibatchFeed,
@@ -19,8 +20,10 @@ from sweephand.extend import (
     check_kind,
     check_number,
     check_source,
-    trial_branch,
+    next_minibatches,
+    train_minibatches,
 )
+from sweephand.train import Step
 
 ScalingRule: TypeAlias = Literal["sqrt", "linear"]
 
@@ -273,3 +276,68 @@ class CriticalBatchSize(Activity):
         while size <= min(self.max_size, self.num_samples // LEAST_STEPS):
             yield size
             size *= 2
+
+
+def trial_branch(
+    run: TrainingRun,
+    size: int,
+    num_samples: int,
+    growth: float,
+    rate_factor: float,
+    smoothing: float,
+) -> tuple[int, float]:
+    """Train on a number of label samples, and return steps and loss.
+
+    The size and the rates of mean gradients grow by factors. The loss is smoothed over label
+    samples, and NaN if training fails.
+    """
+    window = SmoothedLoss(smoothing)
+    with run.without_trace(window.update):
+        for learner in run.trainer.model.learners:
+            # Scheduled rates with a reference size grow with the minibatch by themselves.
+            is_linear = learner.pace.reference_size is not None
+            learner.pace.factor *= rate_factor / growth if is_linear else rate_factor
+        is_finite = train_minibatches(run, _minibatches(run, size, num_samples))
+    return window.num_steps, window.value if is_finite else math.nan
+
+
+def _minibatches(run: TrainingRun, size: int, num_samples: int) -> Iterator[tuple[Data, int]]:
+    """Yield minibatches of a size until their label samples reach a number."""
+    run.size = size
+    end = run.count("sample") + num_samples
+    while run.count("sample") < end:
+        for minibatch, found in next_minibatches(run, run.request(end), 1):
+            run.has_label_per_sequence = found == run.feed.num_sequences
+            yield minibatch, found
+            break
+        else:
+            return
+
+
+class SmoothedLoss:
+    """Loss of steps, smoothed over samples for minibatches of any size.
+
+    Attributes
+    ----------
+    num_steps : int
+        How many steps there were.
+    """
+
+    def __init__(self, smoothing: float) -> None:
+        self._smoothing = smoothing
+        self._loss = 0.0
+        self._samples = 0.0
+        self.num_steps = 0
+
+    @property
+    def value(self) -> float:
+        """The loss per label sample; NaN if there is none."""
+        return self._loss / self._samples if self._samples else math.nan
+
+    def update(self, step: Step) -> None:
+        """Add a step, unless it was skipped."""
+        self.num_steps += 1
+        if step.applied:
+            decay = math.exp(-step.num_samples / self._smoothing)
+            self._loss = decay * self._loss + step.loss
+            self._samples = decay * self._samples + step.num_samples

@@ -27,7 +27,6 @@ from sweephand.train.session.training_run import (
     MinibatchFeed,
     Preempted,
     Preemption,
-    SizeRequest,
     TrainingRun,
     session_sizes,
 )
@@ -133,10 +132,8 @@ class TrainingSession:
         check_kind("test_config", test_config, TestConfig, optional=True)
         self._trainer = trainer
         self._source = mb_source
-        self._request = SizeRequest(
-            session_sizes(mb_size, check_int("epoch_size", epoch_size)),
-            check_int("max_samples", max_samples),
-        )
+        sizes = session_sizes(mb_size, check_int("epoch_size", epoch_size))
+        check_int("max_samples", max_samples)
         if mb_source.is_infinite and max_samples == INFINITELY_REPEAT:
             raise ValueError(
                 "training would never end: give max_samples, or give the source max_samples or "
@@ -146,9 +143,7 @@ class TrainingSession:
         self._preemption = Preemption(is_wanted=saves)
         feed = MinibatchFeed(trainer, self._preemption, lambda: self._saving.watch())
         epoch = Frequency.parse("epoch_size", epoch_size)
-        sizes = self._request.sizes
-        self._run = run = TrainingRun(trainer, mb_source, feed, epoch, sizes)
-        run.next_size = self._next_size
+        self._run = run = TrainingRun(trainer, mb_source, feed, epoch, sizes, max_samples)
         self._saving = Saving(run, checkpoint_config)
         validation = Validation(run, cv_config)
         self._control = RateControl(run, lr_control, validation, self._saving)
@@ -207,11 +202,7 @@ class TrainingSession:
     def _goes_on(self) -> bool:
         """Train a minibatch and do the due activities, or go back; return False at the end."""
         try:
-            if (
-                self._why_ended is not None
-                or self._request.has_enough(self._run)
-                or not self._step()
-            ):
+            if self._why_ended is not None or self._run.has_enough or not self._step():
                 self._await_step()
                 return False
             self._act()
@@ -234,7 +225,7 @@ class TrainingSession:
         """Train one minibatch; return False at the end of data."""
         for one in self._given:
             one.before_step()
-        size = self._next_size()
+        size = self._run.next_size()
         minibatch, num_samples = self._run.feed.next(self._source, size)
         if not minibatch:
             return False
@@ -244,10 +235,6 @@ class TrainingSession:
         self._trainer.train_minibatch(minibatch, num_samples)
         self._check()
         return True
-
-    def _next_size(self) -> int:
-        """Return how many samples to request for the next minibatch."""
-        return self._request.size(self._run)
 
     def _await_step(self) -> None:
         """Wait for the results of the last step, and raise if training must go back."""

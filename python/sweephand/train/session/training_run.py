@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Self
@@ -284,8 +284,8 @@ class TrainingRun:
         Samples of a minibatch.
     size : int or None
         The same, once scaling has chosen it.
-    next_size : callable
-        Returns how many samples to request for the next minibatch.
+    max_samples : int
+        Label samples in all, or ``FULL_DATA_SWEEP``.
     folder : Path or None
         That of checkpoints.
     accepted : int, Snapshot or None
@@ -306,6 +306,7 @@ class TrainingRun:
         feed: MinibatchFeed,
         epoch: Frequency,
         sizes: StepSchedule[int],
+        max_samples: int = INFINITELY_REPEAT,
     ) -> None:
         self.trainer = trainer
         self.source = source
@@ -314,7 +315,7 @@ class TrainingRun:
         self.averages = {"epoch": Averages(), "summary": Averages()}
         self.sizes = sizes
         self.size: int | None = None
-        self.next_size: Callable[[], int] = lambda: self.minibatch_size
+        self.max_samples = max_samples
         self.folder: Path | None = None
         self.accepted: int | Snapshot | None = None
         self.has_label_per_sequence = False
@@ -342,6 +343,34 @@ class TrainingRun:
     def minibatch_size(self) -> int:
         """Samples of a minibatch at the present moment."""
         return self.size or self.sizes.at(self.count("sample"), self.count("sweep"))
+
+    @property
+    def has_enough(self) -> bool:
+        """True if training has seen all the samples it should."""
+        if self.max_samples == FULL_DATA_SWEEP:
+            return self.count("sweep") > 0
+        return self.count("sample") >= self.max_samples
+
+    def next_size(self) -> int:
+        """Return how many samples to request for the next minibatch."""
+        return self.request(self.max_samples)
+
+    def request(self, max_samples: int) -> int:
+        """Return how many samples to request next, if there are to be so many label samples.
+
+        With one label a sequence the plan has their number; else there is about one a sample.
+        """
+        size, source = self.minibatch_size, self.source
+        if max_samples == FULL_DATA_SWEEP:
+            sweep = source.num_samples_per_sweep
+            return min(size, sweep - source.current_position % sweep)
+        left = max_samples - self.count("sample")
+        if size <= left or not self.has_label_per_sequence:
+            return min(size, left)
+        planned = next(source.plan(size), None)
+        if planned is None or planned.shape is not None:
+            return left
+        return size if planned.num_sequences <= left else int(planned.sizes[:left].sum())
 
     @property
     def is_healthy(self) -> bool:
@@ -374,15 +403,6 @@ class TrainingRun:
         """Multiply the learning rates of all learners, from the next step on."""
         for learner in self.trainer.model.learners:
             learner.pace.factor *= factor
-
-    def grow_rates(self, growth: float, factor: float) -> None:
-        """Multiply the rates of mean gradients, while minibatches grow.
-
-        Scheduled rates with a reference size grow with the minibatch by themselves.
-        """
-        for learner in self.trainer.model.learners:
-            is_linear = learner.pace.reference_size is not None
-            learner.pace.factor *= factor / growth if is_linear else factor
 
     @property
     def has_last_rates(self) -> bool:
@@ -468,33 +488,6 @@ class TrainingRun:
             self.restore(before)
 
 
-@dataclass(frozen=True)
-class SizeRequest:
-    """The number of samples to request next, and where training ends.
-
-    Sizes are looked up at the label samples seen; `max_samples` are label samples in all, or
-    ``FULL_DATA_SWEEP``.
-    """
-
-    sizes: StepSchedule[int]
-    max_samples: int
-
-    def has_enough(self, run: TrainingRun) -> bool:
-        """Return True if training has seen all the samples it should."""
-        if self.max_samples == FULL_DATA_SWEEP:
-            return run.count("sweep") > 0
-        return run.count("sample") >= self.max_samples
-
-    def size(self, run: TrainingRun) -> int:
-        """Return how many samples to request for the next minibatch."""
-        seen = run.count("sample")
-        size = run.size or self.sizes.at(seen, run.count("sweep"))
-        if self.max_samples == FULL_DATA_SWEEP:
-            sweep = run.source.num_samples_per_sweep
-            return min(size, sweep - run.source.current_position % sweep)
-        return _up_to(run, self.max_samples - seen, size)
-
-
 def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> StepSchedule[int]:
     """Return a schedule of minibatch sizes; lists and texts count the session's epochs.
 
@@ -514,18 +507,3 @@ def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> StepSc
             "minibatch_size_schedule(..., epoch_size)"
         )
     return replace(schedule, epoch_size=None if epoch_size == FULL_DATA_SWEEP else epoch_size)
-
-
-def _up_to(run: TrainingRun, num_labels: int, size: int) -> int:
-    """Return the size of a minibatch with at most that many label samples.
-
-    With one label a sequence the plan has the number; else there is about one a sample.
-    """
-    if size <= num_labels or not run.has_label_per_sequence:
-        return min(size, num_labels)
-    planned = next(run.source.plan(size), None)
-    if planned is None or planned.shape is not None:
-        return num_labels
-    return (
-        size if planned.num_sequences <= num_labels else int(planned.sizes[:num_labels].sum())
-    )
