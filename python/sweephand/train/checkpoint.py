@@ -34,7 +34,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from sweephand.errors import ArgumentTypeError, StateError
+from sweephand.errors import StateError
 from sweephand.run.locks import UNSUPPORTED, FileLock
 from sweephand.run.strict_json import of_json, to_json
 from sweephand.run.writing import new_file, sync_folder
@@ -44,13 +44,6 @@ logger = logging.getLogger("sweephand")
 
 
 LOCK = ".lock"
-
-
-def refuse_file(folder: Path) -> None:
-    """Raise NotADirectoryError if the path of a folder is that of a file, as CNTK's were."""
-    if folder.exists() and not folder.is_dir():
-        reason = "checkpoints are kept in a folder, this is a file"
-        raise NotADirectoryError(errno.ENOTDIR, reason, str(folder))
 
 
 class FolderInUseError(BlockingIOError):
@@ -95,7 +88,6 @@ class FolderLock:
 
         FolderInUseError names host and process of another run that holds it.
         """
-        refuse_file(self._folder)
         _let_go_in_forks()
         try:
             while self._lock is None:
@@ -293,7 +285,6 @@ class CheckpointStore:
     def numbers(self) -> list[int]:
         """Return the numbers of the checkpoints, complete or not, in ascending order."""
         if not self.folder.is_dir():
-            refuse_file(self.folder)
             return []
         found = (number_of(entry) for entry in self.folder.iterdir())
         return sorted(number for number in found if number is not None)
@@ -455,16 +446,6 @@ class HasState(Protocol):
 
 
 Stateful: TypeAlias = HasState | np.random.Generator
-
-
-def check_stateful(objects: Mapping[str, Stateful]) -> None:
-    """Raise `ArgumentTypeError` for an object without a state."""
-    for name, one in objects.items():
-        if not isinstance(one, np.random.Generator | HasState):
-            raise ArgumentTypeError(
-                f"stateful[{name!r}] must be a generator of NumPy or have state_dict "
-                f"and load_state_dict, got {type(one).__name__}"
-            )
 
 
 def capture_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:

@@ -158,7 +158,7 @@ class TestResume:
             with pytest.raises(FileExistsError, match="has rows up to step 3: restore the run"):
                 trainer.train_minibatch(minibatch)
             assert trainer.consumed.steps == 0
-            assert not trainer._model._model.w.any()  # type: ignore[attr-defined]
+            assert not trainer.model._model.w.any()  # type: ignore[attr-defined]
         assert len(sums(rows_of(folder))) == 3
         with sh.LossLedger(folder, overwrite=True) as ledger:
             trainer, _ = make_numpy(ledger)

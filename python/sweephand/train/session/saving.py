@@ -16,7 +16,6 @@ from sweephand.train.checkpoint import (
     FolderLock,
     Snapshot,
     find,
-    refuse_file,
 )
 from sweephand.train.session.settings import CheckpointConfig, Frequency
 from sweephand.train.session.training_run import (
@@ -66,7 +65,6 @@ class Saving(Activity):
         if self.store is None:
             return
         run, restore, folder = self.run, self._restore, self.store.folder
-        refuse_file(folder)
         on_first(self._workers, self._lock.acquire)
         checkpoint = None
         if restore is not False:

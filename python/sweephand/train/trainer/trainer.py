@@ -30,7 +30,6 @@ from sweephand.train.checkpoint import (
     Stateful,
     capture_states,
     check_json,
-    check_stateful,
     find,
     restore_states,
 )
@@ -46,55 +45,10 @@ DEFAULT_LABEL_STREAM = "labels"
 logger = logging.getLogger("sweephand")
 
 
-def count_label_samples(minibatch: Data, label_stream: str | StreamInfo) -> int:
-    """Return the label samples of a minibatch, or of this worker's share of it.
-
-    Every sample of the stream is counted. Without a stream "labels", the default, they are
-    those of ``num_label_samples``: next tokens, or samples of the size-defining stream.
-    ValueError is raised if there is no such stream.
-    """
-    labels = minibatch.get(label_stream)
-    if labels is None:  # a plain dict does not know infos of streams
-        labels = minibatch.get(name_of(label_stream))
-    if labels is None:
-        found: int | None = getattr(minibatch, "num_label_samples", None)
-        if found is not None and label_stream == DEFAULT_LABEL_STREAM:
-            return found
-        raise ValueError(
-            f"the minibatch has no label stream {name_of(label_stream)!r}, there are: "
-            f"{', '.join(map(str, minibatch))}"
-        )
-    counted: int | None = getattr(labels, "num_samples", None)
-    return len(labels) if counted is None else counted
-
-
 if TYPE_CHECKING:
     from sweephand.torch.train.learner import TorchLearner
 
     AnyLearner: TypeAlias = NumpyLearner | TorchLearner
-
-
-class Stopwatch:
-    """Measures the time inside and outside of the trainer."""
-
-    def __init__(self) -> None:
-        self._left: float | None = None  # when the trainer was last left
-        self._entered = 0.0
-
-    def enter(self) -> None:
-        """Note that the trainer is entered."""
-        self._entered = time.perf_counter()
-
-    def leave(self) -> tuple[float, float]:
-        """Return the seconds since it was last left, and those before it was entered."""
-        now = time.perf_counter()
-        left = self._entered if self._left is None else self._left
-        self._left = now
-        return now - left, self._entered - left
-
-    def forget(self) -> None:
-        """Discard the time since the trainer was left: it was spent on something else."""
-        self._left = None
 
 
 class Trainer:
@@ -177,16 +131,22 @@ class Trainer:
                 "learners)"
             )
         trained = choose_model(model, criterion, _listed(learners))
-        self._label_stream = label_stream
+        self.label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
         reporter = StepReporter(_listed(progress_writers), trained)
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
-        check_stateful(stateful or {})
-        self._model = trained
+        for name, one in (stateful or {}).items():
+            if not isinstance(one, Stateful):
+                raise ArgumentTypeError(
+                    f"stateful[{name!r}] must be a generator of NumPy or have state_dict and "
+                    f"load_state_dict, got {shown(one)}"
+                )
+        self.model: TrainedModel = trained
         self.reporter = reporter
         self._stateful = dict(stateful or {})
         self._clocks = Clocks()
-        self._stopwatch = Stopwatch()
+        self._entered = 0.0  # when a step began
+        self._left: float | None = None  # when the last one ended, unless time was spent since
         self._run_id = uuid4().hex  # of which its checkpoints are
         if any(one.part_norms_every for one in reporter.observers):
             if self._num_parts * trained.workers.num_partitions < 2:
@@ -196,11 +156,6 @@ class Trainer:
                 )
             trained.check_part_norms()
         self._has_gradient_norms = False
-
-    @property
-    def label_stream(self) -> str | StreamInfo:
-        """The stream whose samples are counted as labels."""
-        return self._label_stream
 
     @property
     def consumed(self) -> Clock:
@@ -220,13 +175,7 @@ class Trainer:
 
     @property
     def previous_minibatch_evaluation_average(self) -> float:
-        """The metric per label sample of the last global minibatch.
-
-        Raises
-        ------
-        ValueError
-            If the criterion has no metric.
-        """
+        """The metric per label sample of the last global minibatch, or ValueError."""
         last = self.reporter.last_step()
         if last.metric is None:
             raise ValueError("the criterion returns no metric")
@@ -274,7 +223,7 @@ class Trainer:
         if not minibatch:
             return False
         check_kind("minibatch", minibatch, Mapping)  # type: ignore[type-abstract]
-        self._stopwatch.enter()
+        self._entered = time.perf_counter()
         if num_samples is None:
             num_samples = self.count_label_samples(minibatch)
         sweeps_ended = getattr(minibatch, "sweeps_ended", 0)
@@ -288,9 +237,11 @@ class Trainer:
         self._clocks.advance(num_samples, sweeps_ended, applied=applied)
         step, samples = self.consumed.steps, self.consumed.samples
         self.reporter.stepped(minibatch, step, num_samples, outcome, applied=applied)
-        seconds = self._stopwatch.leave()
+        left, self._left = self._left, time.perf_counter()
+        begin = self._entered if left is None else left
+        seconds, waited = self._left - begin, self._entered - begin
         self.reporter.add(
-            outcome, Step(step, samples, num_samples, math.nan, None, applied, *seconds)
+            outcome, Step(step, samples, num_samples, math.nan, None, applied, seconds, waited)
         )
         return True
 
@@ -298,27 +249,39 @@ class Trainer:
         """Return the average of the metric over a minibatch, or of the loss without a metric.
 
         The model is in evaluation mode meanwhile; nothing else changes.
-
-        Raises
-        ------
-        ValueError
-            If the minibatch has no label samples.
         """
         check_kind("minibatch", minibatch, Mapping)  # type: ignore[type-abstract]
         num_samples = self.count_label_samples(minibatch)
         if not num_samples:
             raise ValueError("the minibatch has no label samples")
-        loss, metric = self._model.evaluate(minibatch)
+        loss, metric = self.model.evaluate(minibatch)
         return (loss if metric is None else metric) / num_samples
 
     def count_label_samples(self, minibatch: Data) -> int:
         """Return the label samples of a minibatch over all workers."""
         local = self.count_local_label_samples(minibatch)
-        return self._model.workers.agree([local]).counts[0]
+        return self.model.workers.agree([local]).counts[0]
 
     def count_local_label_samples(self, minibatch: Data) -> int:
-        """Return the label samples of this worker's share."""
-        return count_label_samples(minibatch, self._label_stream)
+        """Return the label samples of this worker's share, or raise ValueError.
+
+        Every sample of the stream is counted. Without a stream "labels", the default, they are
+        those of ``num_label_samples``: next tokens, or samples of the size-defining stream.
+        """
+        name = name_of(self.label_stream)
+        labels = minibatch.get(self.label_stream)
+        if labels is None:  # a plain dict does not know infos of streams
+            labels = minibatch.get(name)
+        if labels is None:
+            found: int | None = getattr(minibatch, "num_label_samples", None)
+            if found is not None and name == DEFAULT_LABEL_STREAM:
+                return found
+            raise ValueError(
+                f"the minibatch has no label stream {name!r}, there are: "
+                f"{', '.join(map(str, minibatch))}"
+            )
+        counted: int | None = getattr(labels, "num_samples", None)
+        return len(labels) if counted is None else counted
 
     def report(self, kind: RecordKind, figures: Figures) -> bool:
         """Send a record to the progress writers; return True if any of them shows it."""
@@ -327,24 +290,15 @@ class Trainer:
     def measure_gradient_norms(self) -> None:
         """Measure the gradient norm of every step from now on, in `Step`.
 
-        It costs a pass over the gradients, and changes no bit of training.
-
-        Raises
-        ------
-        ValueError
-            If no process has whole gradients.
+        It costs a pass over the gradients, and changes no bit of training. ValueError is raised
+        if no process has whole gradients.
         """
-        self._model.check_part_norms()
+        self.model.check_part_norms()
         self._has_gradient_norms = True
 
     def pause(self) -> None:
         """Do not count the time until the next minibatch as waiting for data."""
-        self._stopwatch.forget()
-
-    @property
-    def model(self) -> TrainedModel:
-        """The model with its learners, as a session works with it."""
-        return self._model
+        self._left = None
 
     @property
     def writers(self) -> list[Any]:
@@ -386,7 +340,7 @@ class Trainer:
             with FolderLock(store.folder):
                 store.write(store.next_number(), snapshot.contents())
 
-        on_first(self._model.workers, write)
+        on_first(self.model.workers, write)
 
     def restore_from_checkpoint(self, path: str | Path) -> Any:
         """Continue from a checkpoint, and return its external state.
@@ -416,7 +370,7 @@ class Trainer:
     def read(self, checkpoint: Checkpoint) -> Snapshot:
         """Read a checkpoint, or raise StateError if it was not made of such a model."""
         try:
-            return Snapshot(self._model.read(checkpoint.folder), checkpoint.state())
+            return Snapshot(self.model.read(checkpoint.folder), checkpoint.state())
         except FileNotFoundError as error:
             raise StateError(
                 f"{checkpoint.folder} is of another kind of model or other learners: it has no "
@@ -426,45 +380,36 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """Return all but the source's position for ``torch.distributed.checkpoint``.
 
-        Returns
-        -------
-        dict
-            Tensors are those of the model and its optimizers, not copies, so that each rank
-            saves its shards; with NumPy learners arrays. The rest is a text of JSON, the same
-            on all ranks.
+        Tensors are those of the model and its optimizers, not copies, so that each rank saves
+        its shards; with NumPy learners arrays. The rest is a text of JSON, the same on all
+        ranks.
         """
         self.reporter.settle()
-        state = self._described(self._model.describe())
-        return {**self._model.tensors(), "state": to_json(state)}
+        state = self._described(self.model.describe())
+        return {**self.model.tensors(), "state": to_json(state)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore such a state, saved by any number of ranks.
-
-        Raises
-        ------
-        StateError
-            If it is no state of a trainer, or of another model or other learners.
-        """
+        """Restore such a state, saved by any number of ranks, or raise StateError."""
         check_keys("a trainer", state, ["state"])
         with reading("a trainer"):
             described = of_json(json.loads(state["state"]))
-            self._restore(described, partial(self._model.load, state))
+            self._restore(described, partial(self.model.load, state))
 
     def capture(self) -> Snapshot:
         """Return all that is needed to go on from here but the source's position."""
         self.reporter.settle()
-        files, state = self._model.capture()
+        files, state = self.model.capture()
         return Snapshot(files, self._described(state))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, or raise StateError if it is of another model or learners."""
         with reading("a trainer"):
-            self._model.check(snapshot.files, snapshot.state["model"])
-            self._restore(snapshot.state, partial(self._model.restore, snapshot.files))
+            self.model.check(snapshot.files, snapshot.state["model"])
+            self._restore(snapshot.state, partial(self.model.restore, snapshot.files))
 
     def _described(self, model: dict[str, Any]) -> dict[str, Any]:
-        mine = self._model.capture_random_state(), self.reporter.state()
-        gathered = self._model.workers.gather(mine)
+        mine = self.model.capture_random_state(), self.reporter.state()
+        gathered = self.model.workers.gather(mine)
         return {
             "trainer": self._clocks.state_dict(),
             "model": model,
@@ -483,44 +428,41 @@ class Trainer:
         clocks.load_state_dict(state["trainer"])
         restore_states(self._stateful, state["stateful"])
         restore_model(state["model"])
-        self._restore_random_state(state["random"])
+        index, random = self.model.workers.rank, state["random"]
+        if index < len(random):
+            self.model.restore_random_state(random[index])
+        else:
+            logger.warning(
+                "the checkpoint was saved by %d workers: the random generators of worker %d go "
+                "on from where they are",
+                len(random),
+                index,
+            )
         self.reporter.restore(state.get("writers", []))
         self._clocks = clocks
         self.reporter.rewind(clocks.consumed.steps)
-        self._stopwatch.forget()
+        self._left = None
 
     @contextmanager
     def drawing_again(self, error: type[Exception]) -> Iterator[None]:
         """Restore random generators and stateful objects if an error of a kind occurs."""
         stateful = capture_states(self._stateful)
-        random = self._model.capture_random_state()
+        random = self.model.capture_random_state()
         try:
             yield
         except error:
             restore_states(self._stateful, stateful)
-            self._model.restore_random_state(random)
+            self.model.restore_random_state(random)
             raise
-
-    def _restore_random_state(self, states: Sequence[Mapping[str, Any]]) -> None:
-        index = self._model.workers.rank
-        if index < len(states):
-            self._model.restore_random_state(states[index])
-        else:
-            logger.warning(
-                "the checkpoint was saved by %d workers: the random generators of worker %d go "
-                "on from where they are",
-                len(states),
-                index,
-            )
 
     def _step(self, minibatch: Data, num_samples: int, sweeps_ended: int) -> Outcome:
         # Several workers compute equally many parts, whatever the calls in them exchange.
-        is_padded = self._model.workers.num_partitions > 1
+        is_padded = self.model.workers.num_partitions > 1
         parts = split(minibatch, self._num_parts, is_padded=is_padded)
         try:
-            with self._model.workers:  # a failure here alone ends all workers
+            with self.model.workers:  # a failure here alone ends all workers
                 self.reporter.begin(self.consumed.steps)
-                return self._model.train(
+                return self.model.train(
                     parts, num_samples, sweeps_ended, self._part_sizes(parts)
                 )
         except FloatingPointError as error:
@@ -552,7 +494,7 @@ class Trainer:
 
     def _skip(self, sweeps_ended: int) -> None:
         """Count a step without label samples."""
-        for learner in self._model.learners:
+        for learner in self.model.learners:
             learner.skip(0, sweeps_ended)
         self._clocks.advance(0, sweeps_ended, applied=False)
 
