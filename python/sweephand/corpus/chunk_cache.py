@@ -26,7 +26,7 @@ class CacheUse:
         return {}
 
     def close(self) -> None:
-        """Leave the cache; chunks that other processes have mapped stay valid."""
+        """Leave the cache."""
 
 
 @runtime_checkable
@@ -34,6 +34,6 @@ class ChunkCache(Protocol):
     """A cache, as users give one to a source: `NodeCache`."""
 
     def read_through(
-        self, corpus: Corpus, make_uses: Callable[[], Any], made_of: object
+        self, corpus: Corpus, make_uses: Callable[[], Any]
     ) -> tuple[Sequence[Reader], CacheUse]:
         """Return readers whose chunks come from the cache where they can."""

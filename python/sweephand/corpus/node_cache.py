@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import pickle
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +18,6 @@ from sweephand.corpus.reader import Change, Reader, StoredReader
 
 if TYPE_CHECKING:
     from sweephand.corpus.reader import ReadCorpus
-    from sweephand.files.node_cache.decoded import DecodedChunks
     from sweephand.files.node_cache.next_uses import Uses
     from sweephand.files.node_cache.reads import NodeReads
 
@@ -35,18 +31,12 @@ class NodeCache:
     that are needed soonest. If a part of a corpus fits, at least that part of every later sweep
     comes from the disk. Local files are read where they are.
 
-    Ranks that get the same data, loaders' workers, or an evaluation beside the training may
-    also share decoded chunks of compressed files or text: `decoded_bytes`.
-
     Parameters
     ----------
     folder : str or path
         A folder of its own, made if need be. It can be deleted when no process uses it.
     max_bytes : int
         Limit of the size of all its files together, except a few bytes of notes for each.
-    decoded_bytes : int
-        Main memory in which each process may offer its decoded chunks, of local files too, to
-        the other processes; 0 offers none.
 
     Raises
     ------
@@ -74,17 +64,15 @@ class NodeCache:
 
     folder: str | os.PathLike[str]
     max_bytes: int
-    decoded_bytes: int = 0
 
     def __post_init__(self) -> None:
         check_int("max_bytes", self.max_bytes, 1, 2**63)
-        check_int("decoded_bytes", self.decoded_bytes, 0, 2**63)
         os.fspath(self.folder)
 
     def read_through(
-        self, corpus: Corpus, make_uses: Callable[[], Uses], made_of: object
-    ) -> tuple[Sequence[Reader], NodeCacheUse]:
-        """Return readers whose chunks come from other processes of the node where they can."""
+        self, corpus: Corpus, make_uses: Callable[[], Uses]
+    ) -> tuple[Sequence[Reader], CacheUse]:
+        """Return readers whose chunks come from the cache where they can."""
         from pathlib import Path  # only here, as it brings urllib
 
         stored: list[tuple[ReadCorpus, StoredReader]] = []
@@ -94,56 +82,40 @@ class NodeCache:
             return reader
 
         _change(corpus, note)
-        reads, decoded, made = None, None, b""
-        if any(_is_remote(reader) for _, reader in stored):
-            from sweephand.files.node_cache.reads import NodeReads  # only here: few use it
+        remote = [(owner, reader) for owner, reader in stored if _is_remote(reader)]
+        if not remote:
+            return corpus.readers, CacheUse()
+        from sweephand.files.node_cache.reads import NodeReads  # only here: few use it
 
-            for owner, reader in stored:
-                _check_room(owner, reader, self)
-            reads = NodeReads(Path(self.folder), self.max_bytes, make_uses)
-        if self.decoded_bytes and any(_is_decoded(reader) for _, reader in stored):
-            made = digest_of(made_of)
-        if made:
-            from sweephand.files.node_cache.decoded import DecodedChunks
-
-            decoded = DecodedChunks(Path(self.folder), self.decoded_bytes)
-        numbers = count()
+        for owner, reader in remote:
+            _check_room(owner, reader, self)
+        reads = NodeReads(Path(self.folder), self.max_bytes, make_uses)
 
         def change(owner: ReadCorpus, reader: StoredReader, chunks: slice) -> StoredReader:
-            number, found = next(numbers), reader
-            if reads is not None and _is_remote(reader):
-                found = _read_through(reads, _chunks_in(chunks, owner, reader), found)
-            if decoded is not None and _is_decoded(reader):
-                found = _decode_once(decoded, made + f" {number}".encode(), found)
-            return found
+            if not _is_remote(reader):
+                return reader
+            return _read_through(reads, _chunks_in(chunks, owner, reader), reader)
 
-        return _change(corpus, change), NodeCacheUse(reads, decoded)
+        return _change(corpus, change), NodeCacheUse(reads)
 
 
 @dataclass(frozen=True)
 class NodeCacheUse(CacheUse):
     """The use that a source makes of the cache of its node."""
 
-    reads: NodeReads | None = None  # none where nothing lies in a store
-    decoded: DecodedChunks | None = None  # none where that was not asked for
+    reads: NodeReads
 
     def publish(self, engine: _core.engine.Engine, request: _core.compose.Request) -> None:
         """Publish the nominal time of the source, and its share of the workers."""
-        if self.reads is not None:
-            self.reads.publish(engine.time, request.num_workers, request.rank)
+        self.reads.publish(engine.time, request.num_workers, request.rank)
 
     def stats(self) -> dict[str, float]:
         """Return counts since this process began to read."""
-        found = {} if self.reads is None else self.reads.stats()
-        if self.decoded is not None:
-            found["cache_chunks_mapped"] = self.decoded.num_mapped
-            found["cache_chunks_offered"] = self.decoded.num_offered
-        return found
+        return self.reads.stats()
 
     def close(self) -> None:
-        """Leave the cache; chunks that other processes have mapped stay valid."""
-        if self.reads is not None:
-            self.reads.close()
+        """Leave the cache."""
+        self.reads.close()
 
 
 def _change(corpus: Corpus, change: Change) -> list[Reader]:
@@ -153,11 +125,6 @@ def _change(corpus: Corpus, change: Change) -> list[Reader]:
 
 def _is_remote(reader: StoredReader) -> bool:
     return reader.asks_a_store and not reader.resident
-
-
-def _is_decoded(reader: StoredReader) -> bool:
-    """Return True if loading takes more than the page cache of the system, which all share."""
-    return not reader.resident and not isinstance(reader.core, _core.read.ExtentChunks)
 
 
 def _chunks_in(chunks: slice, owner: ReadCorpus, reader: StoredReader) -> NDArray[np.uint64]:
@@ -192,36 +159,7 @@ def _read_through(
     return replace(reader, core=_core.read.CallbackDeserializer(load))
 
 
-def _decode_once(decoded: DecodedChunks, made: bytes, reader: StoredReader) -> StoredReader:
-    from hashlib import blake2b  # only here, as it loads OpenSSL
-
-    core = reader.core
-
-    def load(number: int) -> _core.read.Chunk:
-        key = blake2b(made + f" {number}".encode(), digest_size=16).digest()
-        return decoded.load(key, lambda: core.load_chunk(number))
-
-    return replace(reader, core=_core.read.CallbackDeserializer(load))
-
-
-def digest_of(made_of: object) -> bytes:
-    """Return a digest that processes share if they decode the same; none if it cannot be."""
-    from hashlib import blake2b
-
-    try:
-        return blake2b(pickle.dumps(made_of)).digest()
-    except Exception as error:  # whatever users' classes raise
-        warnings.warn(
-            f"decoded chunks are not shared, as equal chunks cannot be recognised: {error}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return b""
-
-
 def _check_room(corpus: ReadCorpus, reader: StoredReader, cache: NodeCache) -> None:
-    if not _is_remote(reader):
-        return
     largest = int(int(corpus.sizing.chunk_samples.max()) * reader.sample_bytes)
     if cache.max_bytes < largest:
         raise ValueError(

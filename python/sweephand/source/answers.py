@@ -274,11 +274,10 @@ class Answers:
             ``split_samples``. With a
             `NodeCache` also the ranges of objects that this process has found in it and not,
             ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
-            ``cache_bytes_fetched`` from the store, of these ``cache_bytes_fetched_ahead``
-            before they were needed, ``cache_evictions`` to make room, and
-            ``cache_damaged`` entries, which were fetched again; and ``cache_chunks_mapped``,
-            ``cache_chunks_offered`` of decoded ones. Of a mixture ``share_of_<corpus>``, of all
-            samples before the position. Of maps ``mapped_by_caller``, ``mapped_by_threads`` and
+            ``cache_bytes_fetched`` from the store, ``cache_evictions`` to make room, and
+            ``cache_damaged`` entries, which were fetched again. Of a mixture
+            ``share_of_<corpus>``, of all samples before the position. Of maps
+            ``mapped_by_caller``, ``mapped_by_threads`` and
             ``mapped_by_processes``, sequences, and what decides: ``map_seconds`` that a call
             takes, and ``map_locked``, the part of a call in which others wait for the GIL.
         """

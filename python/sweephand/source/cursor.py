@@ -60,15 +60,14 @@ class _Delivery:
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Return the delivery of a plan, with its use of the node's cache."""
-        cache, options = plan.options.node_cache, plan.options
+        cache = plan.options.node_cache
         call_locks = [
             call_lock for reader in plan.corpus.readers for call_lock in reader.call_locks
         ]
         if cache is None:
             return cls(plan, plan.corpus.readers, CacheUse(), call_locks)
-        made_of = options.opened_from, *options.of_chunks
-        uses = partial(ChunkUses, plan)
-        return cls(plan, *cache.read_through(plan.corpus, uses, made_of), call_locks)
+        read = cache.read_through(plan.corpus, partial(ChunkUses, plan))
+        return cls(plan, *read, call_locks)
 
     def make_engine(self) -> _core.engine.Engine:
         """Return an engine at the start of the plan."""

@@ -204,11 +204,6 @@ class SourceOptions:
         return cast(list[Deserializer], self.deserializers)
 
     @property
-    def of_chunks(self) -> tuple[object, ...]:
-        """Settings that decide, beside the deserializers, the contents of a chunk."""
-        return self.chosen_layout.cuts_sequences, self.window.explicit, self.missing
-
-    @property
     def lanes(self) -> int:
         """Lanes that a shuffled sweep is read in."""
         return DEFAULT_NUM_LANES if self.num_lanes is None else self.num_lanes
