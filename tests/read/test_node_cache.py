@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import tempfile
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.read import format_corpora
 from tests.read.cached_store import patient, tokens
@@ -18,8 +19,7 @@ from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run, write
 from tests.read.test_remote import OPEN, store, upload
 
 import sweephand as sh
-from sweephand.files.node_cache.entries import HEAD_BYTES
-from sweephand.files.node_cache.folder import BeladySet
+from sweephand.files.node_cache import HEAD_BYTES, CacheFolder, FetchLock, key_of
 
 __all__ = ["patient", "store", "tokens"]  # fixtures
 
@@ -27,6 +27,21 @@ NUM_CHUNKS = 60  # lanes begin with chunks, so that nothing is read twice
 ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
 
 
+class Needs:
+    """The future of one reader, who needs a chunk at each time."""
+
+    corpus, timeline, sweep = 1, 2, 1000
+
+    def __init__(self, needs: list[int]) -> None:
+        self.needs = needs
+
+    def next(self, chunks: Any, time: int, readers: Any, *, skips_one: bool) -> Any:
+        begin = time + skips_one
+        found = [[*self.needs[begin:], chunk].index(chunk) + begin for chunk in chunks]
+        return np.array(found, np.uint64)
+
+
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 7), min_size=1, max_size=60),
     st.integers(1, 6),
@@ -35,19 +50,29 @@ def test_what_is_kept_is_what_a_search_through_the_future_would_keep(
     needs: list[int], room: int
 ) -> None:
     def next_need(item: int, after: int) -> int:
-        later = [j for j in range(after + 1, len(needs)) if needs[j] == item]
-        return later[0] if later else len(needs)
+        return [*needs[after + 1 :], item].index(item) + after + 1
 
-    kept, model = BeladySet[int](room), set[int]()
-    for j, item in enumerate(needs):
-        leaving = kept.put(item, 1, next_need(item, j))
-        model |= {item}
-        if len(model) > room:
-            farthest = max(next_need(one, j) for one in model)
-            assert {next_need(one, j) for one in leaving} == {farthest}
-            model -= set(leaving)
-        assert set(kept) == model
-        assert kept.used <= room
+    content = np.arange(9, dtype=np.uint8)
+    model = set[int]()
+    with tempfile.TemporaryDirectory() as base:
+        folder = CacheFolder(Path(base) / "node", room * (9 + HEAD_BYTES), Needs(needs))
+        for j, item in enumerate(needs):
+            folder.publish(j, 1, 0)
+            found = folder.read(key_of(item), 9, 0)
+            assert (found is not None) == (item in model)
+            if found is not None:
+                folder.note_use(key_of(item), item)
+            else:
+                with closing(FetchLock(folder.mark, key_of(item))) as lock:
+                    assert lock.take()
+                    folder.store(item, content, lock.key)
+            kept = {one for one in range(8) if folder.read(key_of(one), 9, 0) is not None}
+            left = (model | {item}) - kept
+            assert len(left) == max(0, len(model | {item}) - room)
+            farthest = max(next_need(one, j) for one in model | {item})
+            assert all(next_need(one, j) == farthest for one in left)
+            model = kept
+        folder.close()
 
 
 @pytest.mark.parametrize("num_threads", [0, 1])

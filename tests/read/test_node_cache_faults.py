@@ -13,9 +13,7 @@ from tests.read.http_store import HttpStore
 from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run
 
 import sweephand as sh
-from sweephand.files.node_cache.entries import HEAD_BYTES, Entries
-from sweephand.files.node_cache.folder import CacheFolder, Journal, JournalRecord
-from sweephand.files.node_cache.marker import MARK
+from sweephand.files.node_cache import HEAD_BYTES, MARK, NodeTable
 
 __all__ = ["patient", "tokens"]  # fixtures
 
@@ -56,11 +54,14 @@ def test_what_is_killed_leaves_nothing_that_is_wrong_or_stays(
     assert not [path.name for path in kept if path.name.startswith("unfinished")]
     assert sum(path.stat().st_size for path in kept) <= NUM_CHUNKS // 2 * ENTRY_BYTES
     # All of it is known, good, and used again.
-    keys = {bytes.fromhex(path.name) for path in kept}
-    assert keys <= {record.key for record in Journal(tmp_path / "node" / "journal").news()}
-    entries = Entries(tmp_path / "node" / "entries")
-    assert all(entries.read(key, CHUNK_BYTES, 0) is not None for key in keys)
+    keys = {path.name.encode() for path in kept}
+    assert keys <= set(NodeTable(tmp_path / "node" / MARK).rows()["key"].tolist())
     assert len(keys) > NUM_CHUNKS // 4
+    cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS // 2 * ENTRY_BYTES)
+    with make_source(web.url, cache, max_sweeps=1) as source:
+        read_all(source)
+        assert source.stats()["cache_damaged"] == 0
+        assert source.stats()["cache_hits"] >= len(keys)
 
 
 def test_ranks_that_are_stopped_hold_up_nobody_for_long(web: HttpStore, tmp_path: Path) -> None:
@@ -92,21 +93,21 @@ def test_a_damaged_entry_is_fetched_again(web: HttpStore, tmp_path: Path) -> Non
         assert len(web.fetched) == damaged_entries
 
 
-def test_a_notebook_that_is_lost_or_torn_costs_what_was_kept(
+def test_a_table_that_is_lost_or_torn_costs_what_was_kept(
     web: HttpStore, tmp_path: Path
 ) -> None:
     cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS * ENTRY_BYTES)
-    for damage in (0, 100, 10_000):
+    for damage in (0, 100, 67_000):
         with make_source(web.url, cache, max_sweeps=1) as source:
             content = read_all(source)
-        journal = tmp_path / "node" / "journal"
-        os.truncate(journal, min(damage, journal.stat().st_size))
+        os.truncate(tmp_path / "node" / MARK, damage)
         with make_source(web.url, cache, max_sweeps=1) as source:
             assert read_all(source) == content
         assert len(list((tmp_path / "node" / "entries").iterdir())) == NUM_CHUNKS
 
 
 def test_a_disk_that_is_full_is_told_once(web: HttpStore, tmp_path: Path) -> None:
+    make_source(web.url, sh.NodeCache(tmp_path / "node", NUM_CHUNKS * ENTRY_BYTES)).close()
     found = run(job(web, tmp_path, most_file_bytes=ENTRY_BYTES - 1))
     assert [one["content"] for one in found] == contents(web)
     for one in found:
@@ -168,25 +169,3 @@ def test_a_smaller_cache_makes_room_when_it_is_opened(web: HttpStore, tmp_path: 
             source.next_minibatch(sh.FULL_DATA_SWEEP)
         kept = list((tmp_path / "node" / "entries").iterdir())
         assert sum(path.stat().st_size for path in kept) <= max_bytes
-
-
-class _Nothing:
-    """The future of no corpus."""
-
-    corpus, timeline, sweep = 1, 2, 100
-
-    def next(self, chunks: Any, time: int, readers: Any, *, skips_one: bool) -> Any:
-        return np.full(len(chunks), time + 100, np.uint64)
-
-
-def test_a_long_journal_is_written_anew_by_who_is_alone(tmp_path: Path) -> None:
-    first = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())
-    record = JournalRecord(True, b"k" * 16, 1, 2, 3, 100, 7)
-    journal = Journal(tmp_path / "node" / "journal")
-    journal.append([record, JournalRecord(False, record.key)] * 10_000)
-    other = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())  # not alone
-    assert (tmp_path / "node" / "journal").stat().st_size > 20_000 * 64
-    first.close()
-    other.close()
-    CacheFolder(tmp_path / "node", 1 << 20, _Nothing()).close()
-    assert (tmp_path / "node" / "journal").stat().st_size < 100

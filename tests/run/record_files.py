@@ -23,8 +23,6 @@ from sweephand.ext.follow.receipts.receipt import (
 )
 from sweephand.ext.follow.receipts.receipts import WrittenReceipts
 from sweephand.files.index_content import IndexContent, read_index, write_index
-from sweephand.files.node_cache.entries import Entries
-from sweephand.files.node_cache.folder import Journal, JournalRecord
 from sweephand.maps.kept_map import KEPT, MadeChunk, pack_chunk, read_chunk
 from sweephand.maps.kept_pass import MEASURED
 from sweephand.run.locks import wait_for_lock
@@ -59,7 +57,6 @@ class Kind:
 
 
 SUBJECT = b"d" * 32
-KEY = b"k" * 16
 MEANING = {"format": "test"}
 
 
@@ -103,41 +100,6 @@ def read_kept(path: Path) -> list[int]:
             assert (column.values == column.values[0, 0]).all()
             found.append(int(column.values[0, 0]))
     return found
-
-
-def write_journal(path: Path, items: Sequence[int]) -> Iterator[int]:
-    with closing(Journal(path)) as journal:
-        list(journal.news())
-        for item in items:
-            journal.append([JournalRecord(True, KEY, item, item, item, item, item)])
-            yield item
-
-
-def read_journal(path: Path) -> list[int]:
-    with closing(Journal(path)) as journal:
-        found = list(journal.news())
-    assert all({*record[2:]} == {record.time} for record in found)
-    return [record.time for record in found]
-
-
-def write_entry(path: Path, items: Sequence[int]) -> Iterator[int]:
-    entries = Entries(path.parent)
-    for item in items:
-        unfinished = entries.write(KEY, np.full(40, item, np.uint8), os.getpid())
-        unfinished.finish()
-        yield item
-
-
-def read_entry(path: Path) -> list[int]:
-    try:
-        found = Entries(path.parent).read(KEY, 40, 8)
-    except ValueError:
-        return []
-    if found is None:
-        return []
-    assert not found[40:].any()
-    assert (found[:40] == found[0]).all()
-    return [int(found[0])]
 
 
 def write_the_index(path: Path, items: Sequence[int]) -> Iterator[int]:
@@ -220,8 +182,6 @@ KINDS = {
     for kind in (
         Kind("map.part", write_measured, read_measured),
         Kind("map.data.part", write_kept, read_kept),
-        Kind("journal", write_journal, read_journal),
-        Kind(KEY.hex(), write_entry, read_entry, is_whole=True),
         Kind("text.sweephand-index", write_the_index, read_the_index, is_whole=True),
         Kind("0.losses", write_ledger, read_losses, refuses=True),
         Kind("0.receipts", write_receipts, read_steps, refuses=True),

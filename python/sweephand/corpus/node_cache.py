@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
-from sweephand.corpus.chunk_cache import UNKNOWN_CHUNK, CacheUse
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.reader import Change, Reader, StoredReader
+from sweephand.corpus.reader import UNKNOWN_CHUNK, Change, Reader, StoredReader
 
 if TYPE_CHECKING:
     from sweephand.corpus.reader import ReadCorpus
-    from sweephand.files.node_cache.next_uses import Uses
-    from sweephand.files.node_cache.reads import NodeReads
+    from sweephand.files.node_cache import Uses
+    from sweephand.files.node_reads import NodeReads
 
 
 @dataclass(frozen=True)
@@ -71,51 +70,44 @@ class NodeCache:
 
     def read_through(
         self, corpus: Corpus, make_uses: Callable[[], Uses]
-    ) -> tuple[Sequence[Reader], CacheUse]:
-        """Return readers whose chunks come from the cache where they can."""
+    ) -> tuple[Sequence[Reader], NodeReads | None]:
+        """Return readers whose chunks come from the cache where they can, and their reads."""
         from pathlib import Path  # only here, as it brings urllib
 
-        stored: list[tuple[ReadCorpus, StoredReader]] = []
+        remote: list[tuple[ReadCorpus, StoredReader]] = []
 
         def note(owner: ReadCorpus, reader: StoredReader, _chunks: slice) -> StoredReader:
-            stored.append((owner, reader))
+            if _is_remote(reader):
+                remote.append((owner, reader))
             return reader
 
         _change(corpus, note)
-        remote = [(owner, reader) for owner, reader in stored if _is_remote(reader)]
         if not remote:
-            return corpus.readers, CacheUse()
-        from sweephand.files.node_cache.reads import NodeReads  # only here: few use it
+            return corpus.readers, None
+        from sweephand.files.node_reads import NodeReads  # only here: few use it
 
-        for owner, reader in remote:
-            _check_room(owner, reader, self)
+        largest = max(
+            int(int(owner.sizing.chunk_samples.max()) * reader.sample_bytes)
+            for owner, reader in remote
+        )
+        if self.max_bytes < largest:
+            raise ValueError(
+                f"max_bytes of the node cache is {self.max_bytes}, less than the largest "
+                f"chunk, about {largest} bytes; give more, or read in smaller chunks"
+            )
         reads = NodeReads(Path(self.folder), self.max_bytes, make_uses)
 
         def change(owner: ReadCorpus, reader: StoredReader, chunks: slice) -> StoredReader:
             if not _is_remote(reader):
                 return reader
-            return _read_through(reads, _chunks_in(chunks, owner, reader), reader)
+            numbers = _chunks_in(chunks, owner, reader)
 
-        return _change(corpus, change), NodeCacheUse(reads)
+            def load(number: int) -> _core.read.Chunk:
+                return reads.load(lambda: reader.core.load_chunk(number), int(numbers[number]))
 
+            return replace(reader, core=_core.read.CallbackDeserializer(load))
 
-@dataclass(frozen=True)
-class NodeCacheUse(CacheUse):
-    """The use that a source makes of the cache of its node."""
-
-    reads: NodeReads
-
-    def publish(self, engine: _core.engine.Engine, request: _core.compose.Request) -> None:
-        """Publish the nominal time of the source, and its share of the workers."""
-        self.reads.publish(engine.time, request.num_workers, request.rank)
-
-    def stats(self) -> dict[str, float]:
-        """Return counts since this process began to read."""
-        return self.reads.stats()
-
-    def close(self) -> None:
-        """Leave the cache."""
-        self.reads.close()
+        return _change(corpus, change), reads
 
 
 def _change(corpus: Corpus, change: Change) -> list[Reader]:
@@ -128,41 +120,14 @@ def _is_remote(reader: StoredReader) -> bool:
 
 
 def _chunks_in(chunks: slice, owner: ReadCorpus, reader: StoredReader) -> NDArray[np.uint64]:
-    """Return the chunk in the plan for each load of a reader that may be of an inner corpus."""
-    own = chunks_of_loads(owner, reader)
-    if len(owner.chunk_starts) != chunks.stop - chunks.start:
-        return np.full(len(own), UNKNOWN_CHUNK, np.uint64)
-    return np.where(own == UNKNOWN_CHUNK, own, own + np.uint64(chunks.start))
-
-
-def chunks_of_loads(corpus: ReadCorpus, reader: StoredReader) -> NDArray[np.uint64]:
-    """Return the chunk of the corpus whose sequences come first in each load of a reader."""
-    begins = reader.loads.offsets()[:-1]
-    numbers = reader.numbers
+    """Return the chunk in the plan whose sequences come first in each load of a reader."""
+    begins, numbers = reader.loads.offsets()[:-1], reader.numbers
+    is_inner = len(owner.chunk_starts) != chunks.stop - chunks.start
+    if is_inner or (numbers is not None and (numbers[1:] < numbers[:-1]).any()):
+        return np.full(len(begins), UNKNOWN_CHUNK, np.uint64)
     if numbers is not None:
-        if (numbers[1:] < numbers[:-1]).any():
-            return np.full(len(begins), UNKNOWN_CHUNK, np.uint64)
         begins = np.searchsorted(numbers, begins.astype(np.uint64))
-    ends = corpus.chunk_starts.offsets()[1:]
-    chunks = np.searchsorted(ends, begins, side="right")
-    return np.minimum(chunks, len(ends) - 1).astype(np.uint64)
-
-
-def _read_through(
-    reads: NodeReads, chunks: NDArray[np.uint64], reader: StoredReader
-) -> StoredReader:
-    core = reader.core
-
-    def load(number: int) -> _core.read.Chunk:
-        return reads.load(lambda: core.load_chunk(number), int(chunks[number]))
-
-    return replace(reader, core=_core.read.CallbackDeserializer(load))
-
-
-def _check_room(corpus: ReadCorpus, reader: StoredReader, cache: NodeCache) -> None:
-    largest = int(int(corpus.sizing.chunk_samples.max()) * reader.sample_bytes)
-    if cache.max_bytes < largest:
-        raise ValueError(
-            f"max_bytes of the node cache is {cache.max_bytes}, less than the largest chunk, "
-            f"about {largest} bytes; give more, or read in smaller chunks"
-        )
+    ends = owner.chunk_starts.offsets()[1:]
+    found = np.searchsorted(ends, begins, side="right")
+    chosen: NDArray[np.int64] = np.minimum(found, len(ends) - 1) + chunks.start
+    return chosen.astype(np.uint64)

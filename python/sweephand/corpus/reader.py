@@ -21,10 +21,6 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.files.requests import MOST_REQUESTS
 
 if TYPE_CHECKING:
-    pass
-
-
-if TYPE_CHECKING:
     from typing import Protocol
 
     class ReadCorpus(Protocol):
@@ -42,6 +38,9 @@ if TYPE_CHECKING:
         def parts(self) -> Mapping[str, ReadCorpus]:
             """The corpora of a mixture by name; a single corpus has the name ""."""
 
+
+UNKNOWN_CHUNK = 2**64 - 1
+"""Stands for the chunks of a member whose sequences come in another order."""
 
 Change = Callable[["ReadCorpus", "StoredReader", slice], "StoredReader"]
 """Changes a reader of chunks, given its corpus and the chunks in the plan it may serve."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.assembler import make_assembler
-from sweephand.corpus.chunk_cache import UNKNOWN_CHUNK, CacheUse
+from sweephand.corpus.reader import UNKNOWN_CHUNK
 from sweephand.layouts import padding_of
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
@@ -26,6 +26,7 @@ from sweephand.source.plan import Plan
 
 if TYPE_CHECKING:
     from sweephand.corpus.reader import CallLock, Reader
+    from sweephand.files.node_reads import NodeReads
 
 
 _CLOSE_SECONDS = 10.0
@@ -54,20 +55,21 @@ class _Delivery:
     plan: Plan
     # those of the corpus of the plan, or they through the cache of the node
     readers: Sequence[Reader]
-    cache_use: CacheUse
+    cache: NodeReads | None  # if any comes through it
     call_locks: Sequence[CallLock]  # of the user's objects that engines call
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Return the delivery of a plan, with its use of the node's cache."""
-        cache = plan.options.node_cache
+        options = plan.options
         call_locks = [
             call_lock for reader in plan.corpus.readers for call_lock in reader.call_locks
         ]
-        if cache is None:
-            return cls(plan, plan.corpus.readers, CacheUse(), call_locks)
-        read = cache.read_through(plan.corpus, partial(ChunkUses, plan))
-        return cls(plan, *read, call_locks)
+        readers, cache = plan.corpus.readers, None
+        if options.node_cache is not None:
+            uses = partial(ChunkUses, plan)
+            readers, cache = options.node_cache.read_through(plan.corpus, uses)
+        return cls(plan, readers, cache, call_locks)
 
     def make_engine(self) -> _core.engine.Engine:
         """Return an engine at the start of the plan."""
@@ -174,7 +176,8 @@ class Cursor:
         engine = self._own()
         if self.elsewhere is not None:
             self.elsewhere.come_back()
-        self._delivery.cache_use.publish(engine, request)
+        if (cache := self._delivery.cache) is not None:
+            cache.publish(engine.time, request.num_workers, request.rank)
         shown = self.plan.contents if contents is None else contents
         return Minibatch(engine.next(request), shown, device)
 
@@ -245,13 +248,15 @@ class Cursor:
         if is_opened:
             weakref.finalize(self, plan.opened.workers.close)
             before.plan.opened.workers.close()
-            before.cache_use.close()
+            if before.cache is not None:
+                before.cache.close()
 
     def stats(self) -> dict[str, float]:
         """Return counts of the samples that this process has delivered, and their timings."""
         counts = counts_of([*self._earlier, self._own().stats()])
         shares = self.plan.shares(self._engine.time)
-        return {**counts, **self._delivery.cache_use.stats(), **shares}
+        cache = self._delivery.cache
+        return {**counts, **(cache.stats() if cache is not None else {}), **shares}
 
     def close(self) -> None:
         """Close, and wait for the threads: 10 seconds for code of the user, then warn."""
@@ -279,8 +284,8 @@ class Cursor:
             self._engine.close(seconds)
             and self.plan.opened.workers.has_ended(max(0.0, end - time.monotonic()))
         )
-        if ended:
-            self._delivery.cache_use.close()
+        if ended and self._delivery.cache is not None:
+            self._delivery.cache.close()
         return ended
 
     def _own(self) -> _core.engine.Engine:

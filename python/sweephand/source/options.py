@@ -10,7 +10,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 
 from sweephand.base.checks import check_choice, check_int, check_number
-from sweephand.corpus.chunk_cache import ChunkCache
 from sweephand.corpus.sizes import MANY_SEQUENCES
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.source_data import SourceData, deserializers_of
@@ -21,6 +20,7 @@ from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, Limits
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus, StoredCorpus
+    from sweephand.corpus.node_cache import NodeCache
     from sweephand.events.event import Event
 
 
@@ -125,7 +125,7 @@ class SourceOptions:
     num_map_workers: int | None = None
     map_executor: Literal["threads", "processes"] | None = None
     map_timeout: float | None = None
-    node_cache: ChunkCache | None = None
+    node_cache: NodeCache | None = None
     events: Sequence[Event] | Sequence[Mapping[str, Any]] | PathLike[str] | str | None = None
 
     def __post_init__(self) -> None:
@@ -166,7 +166,8 @@ class SourceOptions:
             )
 
     def _check_node_cache(self) -> None:
-        if self.node_cache is not None and not isinstance(self.node_cache, ChunkCache):
+        # By a method, as few import the class.
+        if self.node_cache is not None and not hasattr(self.node_cache, "read_through"):
             raise TypeError(
                 "node_cache must be a NodeCache such as sh.NodeCache('/disk/cache', max_bytes="
                 f"10**11), got {shown(self.node_cache)}"

@@ -1,1 +1,0 @@
-"""A cache of data from stores, on the disk of a node, for all its processes."""
