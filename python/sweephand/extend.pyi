@@ -92,7 +92,6 @@ from sweephand.errors import some_of as some_of
 from sweephand.events.event import event_of as event_of
 from sweephand.ext.formats.array_record import ArrayRecords as ArrayRecords
 from sweephand.files.access import access_to as access_to
-from sweephand.files.content_file import ContentFile as ContentFile
 from sweephand.files.find import find_files as find_files
 from sweephand.files.find import find_shards as find_shards
 from sweephand.files.find import list_paths as list_paths
@@ -105,6 +104,7 @@ from sweephand.files.index_file import load_index as load_index
 from sweephand.files.index_places import Keep as Keep
 from sweephand.files.index_places import check_keep as check_keep
 from sweephand.files.inflate import Compression as Compression
+from sweephand.files.inflate import ContentFile as ContentFile
 from sweephand.files.inflate import InflatedFile as InflatedFile
 from sweephand.files.local import LocalFile as LocalFile
 from sweephand.files.local import join_pieces as join_pieces

@@ -35,7 +35,7 @@ from sweephand.deserializers.units.line_units import BOM, LineConverter, LinePla
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
-from sweephand.files.contents import PACKINGS
+from sweephand.files.inflate import PACKINGS
 from sweephand.files.source_file import SourceFile
 
 REPEATED = Unusable("is there twice")

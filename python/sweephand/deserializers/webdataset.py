@@ -32,8 +32,8 @@ from sweephand.deserializers.units.records import (
 )
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import PACKINGS, FileContents, compression_of
 from sweephand.files.index_file import Advance, Index
+from sweephand.files.inflate import PACKINGS, FileContents, compression_of
 from sweephand.files.local import LocalFile
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile

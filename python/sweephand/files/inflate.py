@@ -6,24 +6,195 @@ import io
 import sys
 import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import OptionalModule
-from sweephand.errors import DataError
+from sweephand.errors import DataError, StaleError
 from sweephand.files.local import LocalFile
-from sweephand.files.source_file import SourceFile, room_for
+from sweephand.files.range_reader import open_to_scan
+from sweephand.files.source_file import FIRST_BYTES, SourceFile, room_for
 
 Compression = Literal["gzip", "zlib", "zstd"]
+
+PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
+"""The compressions of text."""
+
+LEAST_MEMBER = 1 << 17
+"""Bytes of content from one member that is remembered to the next."""
 
 _WINDOW_BITS = {"gzip": 31, "zlib": 15}
 _READ_BYTES = 1 << 20
 _MOST_PLACES = 256  # that are remembered, some 40 KiB each
-LEAST_MEMBER = 1 << 17  # bytes of content from one member that is remembered to the next
+_MAX_EXPANSION = 200  # the times its size that a file may unpack to
 _FREE_BYTES = 64 << 20  # are unpacked however small the file is
+
+
+class FileContents:
+    """Reader of files by their unpacked content; what is known of each file is kept."""
+
+    def __init__(self) -> None:
+        self._inflated: dict[str, InflatedFile] = {}
+
+    def __reduce__(self) -> tuple[type[FileContents], tuple[()]]:
+        """Pickle without the unpacked state."""
+        return type(self), ()
+
+    def inflated(
+        self,
+        file: SourceFile,
+        compression: Compression,
+        members: Sequence[Sequence[int]] = (),
+    ) -> InflatedFile:
+        """Return the content of a compressed file."""
+        known = self._inflated.get(file.path)
+        # Until the index is there members are not known.
+        if known is None or known.file != file or (members and not known.members):
+            known = InflatedFile(file, compression, _MAX_EXPANSION, members)
+            self._inflated[file.path] = known
+        return known
+
+    def open(self, file: SourceFile, compression: Compression | None) -> io.BufferedReader:
+        """Open a file that is read from the beginning of its content to the end."""
+        stream = open_to_scan(file)
+        return stream if compression is None else self._unpack(file, compression, stream)
+
+    def open_text(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
+        """Open a file as text, and return its compression by its first bytes."""
+        stream = open_to_scan(file)
+        compression = compression_by_head(stream.peek(4)[:4])
+        if compression not in PACKINGS:
+            return stream, None
+        return self._unpack(file, compression, stream), compression
+
+    def _unpack(
+        self, file: SourceFile, compression: Compression, packed: io.BufferedReader
+    ) -> io.BufferedReader:
+        raw = self.inflated(file, compression).open(packed=packed)
+        return io.BufferedReader(raw, _READ_BYTES)
+
+    def measure(
+        self, file: SourceFile, compression: Compression
+    ) -> tuple[int, list[list[int]]]:
+        """Return how long the content of a file is, and where its members begin."""
+        with self.inflated(file, compression).open(packed=open_to_scan(file)) as stream:
+            while stream.take(_READ_BYTES):
+                pass
+            return stream.at, [list(one) for one in stream.members]
+
+    def as_file(
+        self, file: SourceFile, compression: Compression, size: int, members: list[list[int]]
+    ) -> ContentFile:
+        """Return the content of a compressed file, whose size is known, as a file."""
+        content = self.inflated(file, compression, members)
+        return ContentFile(file.path, file.name, size, file.tag, content)
+
+    def head(self, file: SourceFile, compression: Compression | None, size: int) -> bytes:
+        """Return the first bytes of the content; damage after them is ignored."""
+        if compression is None:
+            return file.head(size)
+        first = file.head(FIRST_BYTES)
+        is_all = len(first) == file.size
+        content = InflatedFile(file, compression, _MAX_EXPANSION)
+        found = _head_of(content.open(packed=io.BytesIO(first)), size, refuses=is_all)
+        if len(found) == size or is_all:
+            return found
+        return _head_of(self.inflated(file, compression).open(), size, refuses=True)
+
+    def fetch(
+        self,
+        file: SourceFile,
+        compression: Compression | None,
+        place: tuple[int, int],
+        padding: int,
+        members: Sequence[Sequence[int]] = (),
+    ) -> NDArray[np.uint8]:
+        """Return a range of the content, and `padding` bytes more."""
+        begin, end = place
+        if compression is None:
+            return file.fetch(begin, end - begin, padding)
+        return self.inflated(file, compression, members).read(begin, end - begin, padding)
+
+
+def _head_of(stream: InflatedStream, size: int, *, refuses: bool) -> bytes:
+    found = b""
+    try:
+        while len(found) < size and (part := stream.take(size - len(found))):
+            found += part
+    except StaleError:
+        raise
+    except DataError:
+        if refuses and not found:
+            raise
+    return found
+
+
+def compression_of(file: SourceFile) -> Compression | None:
+    """Return how text is compressed."""
+    found = compression_by_head(file.head(4))
+    return found if found in PACKINGS else None
+
+
+def read_some(stream: io.BufferedReader, size: int) -> bytes:
+    """Return the next bytes of a stream of `FileContents`: all that come before an error."""
+    raw = stream.raw
+    return raw.take(size) if isinstance(raw, InflatedStream) else stream.read(size)
+
+
+def taken_from(stream: io.BufferedReader) -> int:
+    """Return how many bytes of a file, as it is stored, a stream of `FileContents` has read."""
+    raw = stream.raw
+    return raw.taken if isinstance(raw, InflatedStream) else stream.tell()
+
+
+def head_of_content(file: SourceFile, size: int, among: Collection[Compression]) -> bytes:
+    """Return the first bytes of a file's content, unpacked if compressed as `among`."""
+    compression = compression_by_head(file.head(4))
+    return FileContents().head(file, compression if compression in among else None, size)
+
+
+def compression_by_head(head: bytes) -> Compression | None:
+    """Return the compression of which these are the first bytes."""
+    if head[:2] == b"\x1f\x8b":
+        return "gzip"
+    is_skippable = head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5
+    if head.startswith(b"\x28\xb5\x2f\xfd") or is_skippable:
+        return "zstd"
+    is_zlib = len(head) >= 2 and head[0] & 15 == 8 and head[0] < 0x80
+    return "zlib" if is_zlib and int.from_bytes(head[:2], "big") % 31 == 0 else None
+
+
+@dataclass(frozen=True)
+class ContentFile(SourceFile):
+    """Content of a compressed file, of known size; it is as old as that file."""
+
+    content: InflatedFile = field(compare=False)
+
+    @property
+    def is_here(self) -> bool:
+        """True if its bytes are local."""
+        return self.content.file.is_here
+
+    @property
+    def spec(self) -> str:
+        """Path or URL that finds the file again."""
+        return self.content.file.spec
+
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        """Fill an array with the bytes from `offset` on; see `SourceFile`."""
+        end = self.content.read_into(offset, out)
+        if end < len(out):
+            raise DataError(
+                f"it unpacks to {offset + end} bytes, not to {self.size}", self.path
+            )
+
+    def check_unchanged(self) -> None:
+        """Raise StaleError if the file is not the listed file."""
+        self.content.file.check_unchanged()
 
 
 class _Place(NamedTuple):
@@ -35,26 +206,14 @@ class _Place(NamedTuple):
 
 
 class InflatedFile:
-    """The content of a compressed file.
+    """The content of a compressed file. Safe for several threads.
 
     A range is unpacked from the nearest place before it that is known: where a member of GZIP
     or a frame of Zstandard begins, or within one of GZIP and ZLIB where it was passed before. A
     file is unpacked from its beginning once, then in pieces. Members and frames that follow one
-    another are read as one. Safe for several threads.
-
-    Parameters
-    ----------
-    compression : {"gzip", "zlib", "zstd"}
-    max_expansion : int
-        A file that unpacks to more than this many times its size is refused, as a zip bomb is;
-        but for the first 64 MiB.
-    members : sequence of (int, int)
-        Where members begin that were found before: in what is unpacked, and in the file.
-
-    Raises
-    ------
-    DataError
-        When it is read: if the compressed bytes are damaged or cut, or unpack to too much.
+    another are read as one; a file that unpacks to more than `max_expansion` times its size is
+    refused, as a zip bomb is. `members` are places in what is unpacked, and in the file, where
+    members begin that were found before.
     """
 
     def __init__(
@@ -65,10 +224,8 @@ class InflatedFile:
         members: Sequence[Sequence[int]] = (),
     ) -> None:
         self._arguments = file, compression, max_expansion, members
-        self.file = file
+        self.file, self.members = file, members
         self._compression = compression
-        self._name = compression.upper()
-        self.knows_members = len(members) > 0
         self._most_bytes = max(_FREE_BYTES, max_expansion * file.size)
         self._spacing = _READ_BYTES
         begins = [(unpacked, packed) for unpacked, packed in members if unpacked]
@@ -82,14 +239,10 @@ class InflatedFile:
         """The places where unpacking can begin; None: near any place that was passed."""
         if self._compression != "zstd":
             return None
-        return [0, *(unpacked for unpacked, _ in self._arguments[3] if unpacked)]
+        return [0, *(unpacked for unpacked, _ in self.members if unpacked)]
 
-    def read(self, offset: int, size: int) -> NDArray[np.uint8]:
-        """Return `size` bytes from `offset` on; fewer where the content ends."""
-        return self.read_padded(offset, size, 0)
-
-    def read_padded(self, offset: int, size: int, padding: int) -> NDArray[np.uint8]:
-        """Read a range, with zeros after it."""
+    def read(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Return a range, fewer bytes where the content ends, and zeros after it."""
         found = room_for(size + padding, self.file.path)
         end = self.read_into(offset, found[:size])
         found[end:] = 0
@@ -105,7 +258,7 @@ class InflatedFile:
         return end
 
     def open(
-        self, offset: int = 0, *, packed: io.BufferedReader | None = None
+        self, offset: int = 0, *, packed: io.BufferedIOBase | None = None
     ) -> InflatedStream:
         """Return the content from `offset` on.
 
@@ -128,33 +281,32 @@ class InflatedFile:
         """Return the state at the beginning of another member."""
         if self._compression == "zlib":
             raise self.fail(packed, "has ended, and other bytes follow")
-        self._remember(_Place(unpacked, packed, None))
+        self._remember(_Place(unpacked, packed, None), LEAST_MEMBER)
         return self.new_state()
 
     def fail(self, packed: int, reason: str) -> DataError:
         """Return the error for a place in the compressed bytes."""
-        return DataError(f"the {self._name} stream {reason}", self.file.path, packed)
+        stream = self._compression.upper()
+        return DataError(f"the {stream} stream {reason}", self.file.path, packed)
 
-    def check_size(self, unpacked: int, packed: int) -> None:
-        """Refuse to unpack more."""
+    def pass_by(self, unpacked: int, packed: int, state: Any) -> None:
+        """Keep a place within a member to go on from, unless there is one near.
+
+        Refuse to unpack more than is allowed.
+        """
         if unpacked > self._most_bytes:
             raise self.fail(
                 packed,
                 f"unpacks to more than {self._most_bytes} bytes from the {self.file.size} of "
                 "the file; is this a zip bomb? If it is none, unpack it first",
             )
+        is_far = unpacked >= self._places[-1].unpacked + self._spacing
+        if is_far and self._compression != "zstd" and not state.eof:  # zstd's cannot be copied
+            self._remember(_Place(unpacked, packed, state.copy()), 1)
 
-    def remember(self, unpacked: int, packed: int, state: Any) -> None:
-        """Keep a place within a member to go on from, unless there is one near."""
-        if self._compression == "zstd":  # whose states cannot be copied
-            return
-        if unpacked >= self._places[-1].unpacked + self._spacing:
-            self._remember(_Place(unpacked, packed, state.copy()))
-
-    def _remember(self, place: _Place) -> None:
+    def _remember(self, place: _Place, spacing: int) -> None:
         places = self._places
-        least = places[-1].unpacked + (LEAST_MEMBER if place.state is None else 1)
-        if place.unpacked < least:
+        if place.unpacked < places[-1].unpacked + spacing:
             return
         # A new list, so that other threads see the old one or the new one.
         self._places = [*places, place]
@@ -166,24 +318,16 @@ class InflatedFile:
 
 
 class InflatedStream(io.RawIOBase):
-    """The content of a compressed file from a place on.
-
-    Attributes
-    ----------
-    at : int
-        How many bytes of the content lie before what is read next.
-    members : list of (int, int)
-        Where members began that were passed, some way apart: in the content, and in the file.
-    verified : int
-        How much of the content lies in members that have ended with the right checksum.
-    """
+    """The content of a compressed file from a place on."""
 
     def __init__(
-        self, inflated: InflatedFile, place: _Place, packed: io.BufferedReader | None = None
+        self, inflated: InflatedFile, place: _Place, packed: io.BufferedIOBase | None = None
     ) -> None:
         self._inflated = inflated
         self._file = packed
-        self.at = self.verified = place.unpacked
+        self.at = place.unpacked  # in the content, of what is read next
+        self.verified = place.unpacked  # the end of members that had the right checksum
+        # Where members began that were passed, some way apart: in the content, in the file.
         self.members: list[tuple[int, int]] = [(place.unpacked, place.packed)]
         self._packed = place.packed
         state = place.state
@@ -238,9 +382,7 @@ class InflatedStream(io.RawIOBase):
             found = self._inflate(size)
             if found:
                 self.at += len(found)
-                self._inflated.check_size(self.at, self.taken)
-                if not self._state.eof:
-                    self._inflated.remember(self.at, self.taken, self._state)
+                self._inflated.pass_by(self.at, self.taken, self._state)
                 return found
             if not self._state.eof and not self._fill():
                 raise self._inflated.fail(
@@ -252,9 +394,7 @@ class InflatedStream(io.RawIOBase):
         try:
             found: bytes = self._state.decompress(self._waiting, size)
         except (zlib.error, ValueError) as error:
-            is_sound = isinstance(error, UnreadFrame)
-            reason = str(error) if is_sound else f"is damaged: {error}"
-            raise self._inflated.fail(begin, reason) from error
+            raise self._inflated.fail(begin, f"is damaged: {error}") from error
         self._waiting = self._state.unused_data or self._state.unconsumed_tail
         return found
 
@@ -287,156 +427,45 @@ class InflatedStream(io.RawIOBase):
         return bool(self._waiting)
 
 
-def find_compression(file: SourceFile) -> Compression | None:
-    """Return the compression of a file by its first bytes."""
-    return compression_by_head(file.head(4))
-
-
-def compression_by_head(head: bytes) -> Compression | None:
-    """Return the compression of which these are the first bytes."""
-    if head[:2] == b"\x1f\x8b":
-        return "gzip"
-    if begins_zstd(head):
-        return "zstd"
-    is_zlib = len(head) >= 2 and head[0] & 15 == 8 and head[0] < 0x80
-    return "zlib" if is_zlib and int.from_bytes(head[:2], "big") % 31 == 0 else None
-
-
-# Frames of Zstandard (RFC 8878), decompressed block by block in bounded memory.
-#
-# ::
-#
-#     frame      magic FD2FB528 | descriptor | window? | size? | block ... | checksum?
-#     block      3 bytes: is it the last (1 bit), type (2), size (21) | content
-#     skippable  magic 184D2A5? | u32 size | bytes of anybody's
-
-_MAGIC = b"\x28\xb5\x2f\xfd"
-_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte 50 to 5F
-_RLE, _RESERVED = 1, 3
-
 if sys.version_info >= (3, 14):
     _library = OptionalModule("compression.zstd", extra="zstd")
 else:
     _library = OptionalModule("zstandard", extra="zstd")
 
-
-def begins_zstd(head: bytes) -> bool:
-    """Return True if these are the first bytes of a frame."""
-    is_skippable = head[1:4] == _SKIPPABLE and head[0] >> 4 == 5
-    return head.startswith(_MAGIC) or is_skippable
-
-
-class UnreadFrame(ValueError):
-    """A sound frame that is not unpacked here."""
+_ZSTD_BYTES = 1 << 12  # at a time, as four of them may unpack to 128 KiB
 
 
 class ZstdFrame:
-    """Unpacks one frame, by the interface of `zlib.decompressobj`.
-
-    Attributes
-    ----------
-    unused_data : bytes
-        What follows the frame.
-    unconsumed_tail : bytes
-        Before its end: what was not taken in, which is to be given again, with more after it.
-    """
+    """Unpacks one frame of Zstandard (RFC 8878), by the interface of `zlib.decompressobj`."""
 
     def __init__(self) -> None:
-        self.unused_data = b""
-        self.unconsumed_tail = b""
-        self._decoder: Any = None  # when the header has come
-        self._has_checksum = False
-        self._blocks_ended = False
-        self._has_ended = False
-        self._to_skip = -1  # of a skippable frame
+        self.unused_data = b""  # what follows the frame
+        self.unconsumed_tail = b""  # before its end: is to be given again, with more after it
+        made = _library.ZstdDecompressor()
+        self._decoder: Any = made if sys.version_info >= (3, 14) else made.decompressobj()
         self._unpacked = memoryview(b"")  # which was not asked for yet
 
     @property
     def eof(self) -> bool:
         """True if the frame has ended, and all of it was returned."""
-        return self._has_ended and not self._unpacked
+        return self._decoder.eof and not self._unpacked
 
     def decompress(self, data: bytes, size: int) -> bytes:
         """Return the next content, `size` bytes at most; none if more data are needed."""
         at = 0
         found: list[bytes | memoryview] = []
-        left = size
         while True:
-            part, self._unpacked = self._unpacked[:left], self._unpacked[left:]
+            part, self._unpacked = self._unpacked[:size], self._unpacked[size:]
             found.append(part)
-            left -= len(part)
-            length = None if self._has_ended else self._part_bytes(data[at : at + 18])
-            if not left or length is None or length > len(data) - at:
+            size -= len(part)
+            if not size or self._decoder.eof or at == len(data):
                 break
-            self._unpacked = memoryview(self._take(data[at : at + length]))
-            at += length
-        if self._to_skip > 0:
-            skipped = min(self._to_skip, len(data) - at)
-            self._to_skip -= skipped
-            at += skipped
-            self._has_ended = self._to_skip == 0
+            piece = data[at : at + _ZSTD_BYTES]
+            try:
+                self._unpacked = memoryview(self._decoder.decompress(piece))
+            except _library.ZstdError as error:
+                raise ValueError(f"{error}") from None
+            at += len(piece) - (len(self._decoder.unused_data) if self._decoder.eof else 0)
         self.unconsumed_tail = b"" if self.eof else data[at:]
         self.unused_data = data[at:] if self.eof else b""
         return b"".join(found)
-
-    def _part_bytes(self, head: bytes) -> int | None:
-        """Return the bytes of the next part; None if too few are here to know it."""
-        if self._to_skip >= 0:
-            return None
-        if self._decoder is None:
-            return _header_bytes(head)
-        if self._blocks_ended:
-            return 4
-        if len(head) < 3:
-            return None
-        block = int.from_bytes(head[:3], "little")
-        if block >> 1 & 3 == _RESERVED:
-            raise ValueError("a block of no known type")
-        return 3 + (1 if block >> 1 & 3 == _RLE else block >> 3)
-
-    def _take(self, part: bytes) -> bytes:
-        """Give a whole part to the library."""
-        if self._decoder is None:
-            if not part.startswith(_MAGIC):
-                self._to_skip = int.from_bytes(part[4:8], "little")
-                self._has_ended = self._to_skip == 0
-                self._decoder = ()
-                return b""
-            self._has_checksum = bool(part[4] & 4)
-            self._decoder = _new_decoder()
-        elif self._blocks_ended:
-            self._has_ended = True
-        else:
-            self._blocks_ended = bool(part[0] & 1)
-            self._has_ended = self._blocks_ended and not self._has_checksum
-        try:
-            unpacked: bytes = self._decoder.decompress(part)
-        except _library.ZstdError as error:
-            if "too much memory" in str(error):
-                raise UnreadFrame(
-                    "has a window of more than 128 MiB, as 'zstd --long=31' writes it: pack it "
-                    "without --long"
-                ) from None
-            raise ValueError(f"{error}") from None
-        return unpacked
-
-
-def _header_bytes(head: bytes) -> int | None:
-    if len(head) < 5:
-        return None
-    if not begins_zstd(head):
-        raise ValueError("no frame begins here")
-    if not head.startswith(_MAGIC):
-        return 8
-    descriptor = head[4]
-    if descriptor & 3:
-        raise UnreadFrame("needs a dictionary, which a file cannot tell")
-    is_single = descriptor >> 5 & 1
-    size_bytes = (is_single, 2, 4, 8)[descriptor >> 6]
-    return 5 + (1 - is_single) + size_bytes
-
-
-def _new_decoder() -> Any:
-    if sys.version_info >= (3, 14):
-        return _library.ZstdDecompressor()
-    return _library.ZstdDecompressor().decompressobj()

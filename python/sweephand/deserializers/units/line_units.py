@@ -18,10 +18,15 @@ from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import FileContents, compression_of, taken_from
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
-from sweephand.files.inflate import Compression, InflatedStream
+from sweephand.files.inflate import (
+    Compression,
+    FileContents,
+    InflatedStream,
+    compression_of,
+    taken_from,
+)
 from sweephand.files.source_file import FileList, Files, SourceFile
 
 UNIT_BYTES = 1 << 20

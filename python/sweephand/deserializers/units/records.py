@@ -30,8 +30,8 @@ from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan, guarded
 from sweephand.errors import DataError, StaleError
-from sweephand.files.content_file import ContentFile
 from sweephand.files.index_file import Advance, Index
+from sweephand.files.inflate import ContentFile
 from sweephand.files.local import LocalFile, join_pieces
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile, room_for
