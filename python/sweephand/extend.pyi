@@ -99,10 +99,10 @@ from sweephand.files.index_arrays import stored_in as stored_in
 from sweephand.files.index_arrays import unpack_part as unpack_part
 from sweephand.files.index_file import Advance as Advance
 from sweephand.files.index_file import Index as Index
+from sweephand.files.index_file import Keep as Keep
 from sweephand.files.index_file import Scan as Scan
+from sweephand.files.index_file import check_keep as check_keep
 from sweephand.files.index_file import load_index as load_index
-from sweephand.files.index_places import Keep as Keep
-from sweephand.files.index_places import check_keep as check_keep
 from sweephand.files.inflate import Compression as Compression
 from sweephand.files.inflate import ContentFile as ContentFile
 from sweephand.files.inflate import InflatedFile as InflatedFile

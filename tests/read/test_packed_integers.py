@@ -76,12 +76,12 @@ def test_arrays_keep_their_types(dtype: Any) -> None:
     array = (np.arange(1000) % 100 - (50 if np.dtype(dtype).kind == "i" else 0)).astype(dtype)
     packed = packed_of(array.astype(np.uint64).tolist())
     whole = PackedArray.whole(packed, np.dtype(dtype))
-    for part in (whole, whole.part(3, 700), join_stored([whole, array[:0], whole.part(0, 9)])):
+    for part in (whole, whole[3:700], join_stored([whole, array[:0], whole[0:9]])):
         assert isinstance(part, PackedArray)
         found = IndexArrays({"a": part})["a"]
         assert found.dtype == array.dtype
         assert len(found) == len(part)
-    np.testing.assert_array_equal(whole.part(3, 700).unpack(), array[3:700])
+    np.testing.assert_array_equal(whole[3:700].unpack(), array[3:700])
     assert pack(array.astype(np.float32)) is None
     assert pack(array[:1]) is None, "it would take more"
 

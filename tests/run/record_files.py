@@ -22,7 +22,7 @@ from sweephand.ext.follow.receipts.receipt import (
     read_receipts,
 )
 from sweephand.ext.follow.receipts.receipts import WrittenReceipts
-from sweephand.files.index_content import IndexContent, read_index, write_index
+from sweephand.files.index_arrays import IndexContent, read_index, write_index
 from sweephand.maps.kept_map import KEPT, MadeChunk, pack_chunk, read_chunk
 from sweephand.maps.kept_pass import MEASURED
 from sweephand.run.locks import wait_for_lock

@@ -17,7 +17,7 @@ from pathlib import Path
 from sweephand.cli.options import add_corpus, flag, open_corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.open_path import look_at
-from sweephand.files.index_places import clean_indexes
+from sweephand.files.index_file import clean_indexes
 from sweephand.files.paths import AnyPath, as_path
 from sweephand.terminal.screen import Screen
 

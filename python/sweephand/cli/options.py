@@ -10,7 +10,7 @@ from sweephand.cli.script_corpus import of_script
 from sweephand.deserializers import open_path
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.events.event_file import load
-from sweephand.files.index_places import Keep
+from sweephand.files.index_file import Keep
 from sweephand.layouts.by_name import layout_names
 from sweephand.mixtures.mixture import Mixture
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT

@@ -43,8 +43,7 @@ from sweephand.deserializers.units.arrow_units import (
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
 from sweephand.errors import DataError
-from sweephand.files.index_file import Advance, Index, join_scans
-from sweephand.files.index_places import Keep, check_keep
+from sweephand.files.index_file import Advance, Index, Keep, check_keep, join_scans
 from sweephand.files.local import open_regular
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import FileList, SourceFile, spec_of

@@ -17,7 +17,7 @@ from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import DataError
-from sweephand.files.index_places import Keep
+from sweephand.files.index_file import Keep
 from sweephand.files.inflate import Compression, head_of_content
 from sweephand.files.local import file_of
 from sweephand.files.paths import AnyPath, file_at

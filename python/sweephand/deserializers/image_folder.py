@@ -30,8 +30,7 @@ from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.format import Look, SelfDescribed, Wanted, the_only
 from sweephand.deserializers.units.unit_scan import guarded
 from sweephand.errors import DataError
-from sweephand.files.index_file import Advance, Scan, load_index
-from sweephand.files.index_places import Keep, check_keep
+from sweephand.files.index_file import Advance, Keep, Scan, check_keep, load_index
 from sweephand.files.local import LocalFile, not_found, open_regular
 from sweephand.files.paths import AnyPath, folders_at
 from sweephand.files.source_file import (

@@ -13,7 +13,7 @@ from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
 from sweephand.deserializers.format import TEXT, Format, Look, Wanted, known_formats
 from sweephand.files.find import list_paths, paths_like
-from sweephand.files.index_places import Keep
+from sweephand.files.index_file import Keep
 from sweephand.files.local import not_found
 from sweephand.files.paths import (
     AnyPath,

@@ -20,7 +20,7 @@ from sweephand.deserializers.units.line_units import LineConverter, LinePlace, L
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.files.find import find_files
-from sweephand.files.index_places import Keep
+from sweephand.files.index_file import Keep
 from sweephand.files.source_file import Files, SourceFile
 
 

@@ -26,7 +26,7 @@ from sweephand.deserializers.units.tf_examples import (
 )
 from sweephand.deserializers.units.unit_scan import Columns, Facts
 from sweephand.errors import DataError
-from sweephand.files.index_places import Keep
+from sweephand.files.index_file import Keep
 from sweephand.files.inflate import Compression, compression_by_head, read_some
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import Files, SourceFile

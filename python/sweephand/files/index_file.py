@@ -1,4 +1,4 @@
-"""Indexes: the result of scanning a corpus once, kept in a file beside it."""
+"""Indexes: the result of scanning a corpus once, kept in a file beside it or in the cache."""
 
 from __future__ import annotations
 
@@ -6,52 +6,46 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import printable
 from sweephand.files.access import access_to
-from sweephand.files.index_arrays import IndexArrays, join_stored, stored_in
-from sweephand.files.index_content import (
+from sweephand.files.index_arrays import (
     Arrays,
     Described,
+    IndexArrays,
     IndexContent,
+    digest_of,
+    join_stored,
     read_index,
+    stored_in,
+    to_json,
     write_index,
-)
-from sweephand.files.index_places import (
-    Keep,
-    begin_of,
-    folder_of,
-    index_places,
-    places_to_write,
 )
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
-from sweephand.run.strict_json import to_json
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+FOLDER = ".sweephand"
+SUFFIX = ".sweephand-index"
 
 Advance = Callable[[int], object]
+
+Keep = Literal["auto", "cache"] | None
+"""The place of an index: beside the data or else in the cache; in the cache; nowhere."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Result of scanning one file.
+    """Result of scanning one file: small facts that are JSON, and arrays.
 
-    Attributes
-    ----------
-    arrays : dict of ndarray
-        The same names, dtypes and dimensions for all files of a corpus.
-    facts : dict
-        Anything small that is JSON.
+    The arrays have the same names, dtypes and dimensions for all files of a corpus.
     """
 
     arrays: Arrays
@@ -60,34 +54,21 @@ class Scan:
 
 @dataclass(frozen=True)
 class Index:
-    """Results of scanning all files of a corpus.
-
-    Attributes
-    ----------
-    facts : list of dict
-        One per file.
-    arrays : dict of ndarray
-        Each concatenated over all files; read-only.
-    starts : dict of ndarray of int64, shape (files + 1,)
-        Where each file's part of an array begins, and the end.
-    path : Path or None
-        Where it is kept.
-    """
+    """Results of scanning all files of a corpus: facts of each, and joined arrays."""
 
     files: Sequence[SourceFile]
     facts: Sequence[Mapping[str, Any]]
-    arrays: Arrays
-    starts: Mapping[str, NDArray[np.int64]]
-    path: Path | None = None
+    arrays: Arrays  # each concatenated over all files; read-only
+    starts: Mapping[str, NDArray[np.int64]]  # each file's part of an array, and the end
+    path: Path | None = None  # where it is kept
 
     def scan(self, number: int) -> Scan:
         """Return the scan of one file."""
-        bounds = {
-            name: (int(starts[number]), int(starts[number + 1]))
-            for name, starts in self.starts.items()
-        }
-        arrays = IndexArrays(stored_in(self.arrays))
-        return Scan(arrays.part(bounds), self.facts[number])
+        parts = {}
+        for name, array in stored_in(self.arrays).items():
+            begin, end = self.starts[name][number : number + 2].tolist()
+            parts[name] = array[begin:end]
+        return Scan(IndexArrays(parts), self.facts[number])
 
 
 def load_index(
@@ -100,16 +81,13 @@ def load_index(
 ) -> Index:
     """Return the index of a corpus: the kept index, or a new one.
 
-    It is kept in ``.sweephand``, a hidden folder of that of the files, which other readers pass
-    over, or in the cache folder if that cannot be written: the one that the variable
-    SWEEPHAND_CACHE names, else ``sweephand`` in XDG_CACHE_HOME or ``~/.cache``. All files of a
-    folder that have one meaning share an index. Only files that it does not know, or that
-    changed since, are scanned.
+    It is kept in ``.sweephand``, a hidden folder of that of the files, or in the cache folder
+    if that cannot be written: the one that the variable SWEEPHAND_CACHE names, else
+    ``sweephand`` in XDG_CACHE_HOME or ``~/.cache``. All files of a folder that have one meaning
+    share an index; only files that it does not know, or that changed since, are scanned.
 
     Parameters
     ----------
-    files : sequence of SourceFile
-        The corpus.
     meaning : dict
         All else that decides what a scan finds, as JSON: the format and its version, the fields
         that were asked for.
@@ -119,13 +97,6 @@ def load_index(
     is_current : callable, optional
         ``is_current(file, facts)`` is False if a file has changed in what its size and time do
         not show: it is scanned again.
-    keep : {"auto", "cache", None}
-        "cache": only in the cache folder; None: all files are scanned, and nothing is written.
-
-    Raises
-    ------
-    DataError, OSError
-        What the scan of the first file that fails raises.
     """
     meaning = json.loads(to_json(meaning))
     places = index_places(files, meaning, keep)
@@ -138,27 +109,29 @@ def load_index(
         content = read_index(path, meaning, owners)
         if content is None:
             continue
-        stale = {
-            one
+        kept = Index(files, content.facts, content.arrays, content.starts, path)
+        current = [
+            one not in file_of or is_current(file_of[one], facts)
             for one, facts in zip(content.described, content.facts, strict=True)
-            if one in file_of and not is_current(file_of[one], facts)
-        }
-        if content.described == wanted and not stale:
-            return Index(files, content.facts, content.arrays, content.starts, path)
-        kept = Index([], content.facts, content.arrays, content.starts)
-        known |= {
-            one: kept.scan(number)
-            for number, one in enumerate(content.described)
-            if one not in stale
-        }
+        ]
+        if content.described == wanted and all(current):
+            return kept
+        for number, one in enumerate(content.described):
+            if current[number]:
+                known[one] = kept.scan(number)
         found = found or path
     scans = _scan_all(files, [known.get(one) for one in wanted], scan)
     index = join_scans(files, scans)
     if places and not all(one in known for one in wanted):
-        others = _still_there(files, known)
-        described = [*wanted, *others]
+        # With other files of the folder that were not replaced or removed.
+        names, folder = {name for name, _, _ in wanted}, folder_of(files[0])
+        others = {
+            one: scan
+            for one, scan in known.items()
+            if one[0] not in names and (folder is None or (folder / one[0]).exists())
+        }
         whole = join_scans([], [*scans, *others.values()]) if others else index
-        content = IndexContent(described, whole.facts, whole.arrays, whole.starts)
+        content = IndexContent([*wanted, *others], whole.facts, whole.arrays, whole.starts)
         found = keep_index(content, meaning, places_to_write(places, owners))
     return replace(index, path=found)
 
@@ -169,19 +142,6 @@ def trusted_owners(file: SourceFile) -> set[int]:
     if isinstance(file, LocalFile):
         owners.add(os.stat(file.path).st_uid)  # noqa: PTH116 - no other call of the system
     return owners
-
-
-def _still_there(
-    files: Sequence[SourceFile], known: Mapping[Described, Scan]
-) -> dict[Described, Scan]:
-    """Return the scans of other files in the folder that were not replaced or removed."""
-    names = {name for name, _, _ in describe_files(files)}
-    folder = folder_of(files[0])
-    return {
-        one: scan
-        for one, scan in known.items()
-        if one[0] not in names and (folder is None or (folder / one[0]).exists())
-    }
 
 
 def describe_files(files: Sequence[SourceFile]) -> list[Described]:
@@ -201,7 +161,7 @@ def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
         files,
         [scan.facts for scan in scans],
         IndexArrays({name: join_stored(own) for name, own in parts.items()}),
-        {name: _starts([len(one) for one in own]) for name, own in parts.items()},
+        {name: np.cumsum([0, *map(len, own)], dtype=np.int64) for name, own in parts.items()},
     )
 
 
@@ -212,23 +172,14 @@ def _scan_all(
 ) -> list[Scan]:
     from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
 
-    num_threads = access_to(files).threads(os.cpu_count() or 1)
+    unknown = [file for file, kept in zip(files, known, strict=True) if kept is None]
+    num_threads = min(access_to(files).threads(os.cpu_count() or 1), max(1, len(unknown)))
     with (
-        show_progress("building the index", sum(file.size for file in files)) as advance,
-        ThreadPoolExecutor(min(num_threads, len(files)), "sweephand-index") as threads,
+        show_progress("building the index", sum(file.size for file in unknown)) as advance,
+        ThreadPoolExecutor(num_threads, "sweephand-index") as threads,
     ):
-        futures: list[Future[Scan] | Scan] = []
-        for file, kept in zip(files, known, strict=True):
-            if kept is None:
-                futures.append(threads.submit(scan, file, advance))
-            else:
-                advance(file.size)
-                futures.append(kept)
-        try:
-            return [one if isinstance(one, Scan) else one.result() for one in futures]
-        except BaseException:
-            threads.shutdown(wait=True, cancel_futures=True)
-            raise
+        scanned = threads.map(lambda file: scan(file, advance), unknown)
+        return [next(scanned) if kept is None else kept for kept in known]
 
 
 @contextmanager
@@ -268,5 +219,79 @@ def keep_index(
     return None
 
 
-def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+def check_keep(index: object) -> Keep:
+    """Return the value of an option ``index=``; ValueError if there is no such place."""
+    if index == "auto" or index == "cache" or index is None:
+        return index
+    raise ValueError(f"index must be 'auto', 'cache' or None, got {index!r}")
+
+
+def cache_folder() -> Path:
+    """Return the folder for indexes that cannot be kept beside their data."""
+    if given := os.environ.get("SWEEPHAND_CACHE"):
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "sweephand"
+
+
+def index_places(
+    files: Sequence[SourceFile], meaning: Mapping[str, Any], keep: Keep = "auto"
+) -> list[Path]:
+    """Return the places for an index, the best first: its name is a hash of its meaning."""
+    if keep is None:
+        return []
+    folder = folder_of(files[0])
+    name = f"{meaning['format']}.{digest_of(to_json(meaning))[:16]}{SUFFIX}".replace(" ", "-")
+    cached = cache_folder() / f"{_begin_of_cached(begin_of(files[0]))}.{name}"
+    return [cached] if keep == "cache" or folder is None else [folder / FOLDER / name, cached]
+
+
+def places_to_write(places: Sequence[Path], owners: Collection[int]) -> list[Path]:
+    """Return the places that are ours: the index of another user is not replaced."""
+
+    def is_ours(path: Path) -> bool:
+        try:
+            return path.lstat().st_uid in owners
+        except OSError:
+            return True  # it is free, or the attempt to write there shows why
+
+    return [
+        path
+        for path in places
+        if is_ours(path)
+        and (path.parent.name != FOLDER or is_ours(path.parent))
+        and not (path.parent.name == FOLDER and path.parent.is_symlink())
+    ]
+
+
+def clean_indexes(folder: Path | None, begins: Collection[str]) -> list[Path]:
+    """Remove the indexes of a folder, and those in the cache."""
+    found: list[Path] = []
+    if folder is not None:
+        found += sorted((folder / FOLDER).glob(f"*{SUFFIX}*"))
+    for begin in begins:
+        found += sorted(cache_folder().glob(f"{_begin_of_cached(begin)}.*{SUFFIX}"))
+    removed = [path for path in found if not path.is_dir()]
+    for path in removed:
+        path.unlink()
+    if folder is not None:
+        with suppress(OSError):  # another file is kept there, or none
+            (folder / FOLDER).rmdir()
+    return removed
+
+
+def folder_of(file: SourceFile) -> Path | None:
+    """Return the folder that the names of local files are relative to."""
+    if not isinstance(file, LocalFile):
+        return None
+    return Path(file.path).parents[len(Path(file.name).parents) - 1]
+
+
+def begin_of(file: SourceFile) -> str:
+    """Return the part of a file's path before its name."""
+    return file.path.removesuffix(file.name)
+
+
+def _begin_of_cached(begin: str) -> str:
+    """Return the begin of the names in the cache of the indexes of files in a folder."""
+    return f".{digest_of(to_json(begin))[:16]}"

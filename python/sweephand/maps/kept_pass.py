@@ -23,9 +23,14 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.corpus import Corpus
-from sweephand.files.index_content import IndexContent, digest_of, read_index, to_json
-from sweephand.files.index_file import describe_files, keep_index, trusted_owners
-from sweephand.files.index_places import index_places, places_to_write
+from sweephand.files.index_arrays import IndexContent, digest_of, read_index, to_json
+from sweephand.files.index_file import (
+    describe_files,
+    index_places,
+    keep_index,
+    places_to_write,
+    trusted_owners,
+)
 from sweephand.files.source_file import SourceFile
 from sweephand.maps.digests import why_undigested
 from sweephand.maps.workers import OpenContext

@@ -49,8 +49,7 @@ from sweephand.deserializers.units.unit_scan import (
 from sweephand.errors import DataError, StaleError
 from sweephand.files.access import access_to
 from sweephand.files.find import find_shards
-from sweephand.files.index_file import Advance, Index, Scan, load_index
-from sweephand.files.index_places import Keep, check_keep
+from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import (
     FileList,

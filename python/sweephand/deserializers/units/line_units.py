@@ -18,8 +18,7 @@ from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.index_file import Advance, Index
-from sweephand.files.index_places import Keep
+from sweephand.files.index_file import Advance, Index, Keep
 from sweephand.files.inflate import (
     Compression,
     FileContents,
