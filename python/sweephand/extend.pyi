@@ -91,7 +91,6 @@ from sweephand.errors import shown as shown
 from sweephand.errors import some_of as some_of
 from sweephand.events.event import event_of as event_of
 from sweephand.ext.formats.array_record import ArrayRecords as ArrayRecords
-from sweephand.files.access import access_to as access_to
 from sweephand.files.find import find_files as find_files
 from sweephand.files.find import find_shards as find_shards
 from sweephand.files.find import list_paths as list_paths
@@ -107,12 +106,14 @@ from sweephand.files.inflate import Compression as Compression
 from sweephand.files.inflate import ContentFile as ContentFile
 from sweephand.files.inflate import InflatedFile as InflatedFile
 from sweephand.files.local import LocalFile as LocalFile
+from sweephand.files.local import access_to as access_to
 from sweephand.files.local import join_pieces as join_pieces
 from sweephand.files.local import not_found as not_found
 from sweephand.files.local import open_regular as open_regular
 from sweephand.files.local import refuse_irregular as refuse_irregular
 from sweephand.files.local import stat_file as stat_file
 from sweephand.files.paths import AnyPath as AnyPath
+from sweephand.files.paths import RemotePath as RemotePath
 from sweephand.files.paths import as_path as as_path
 from sweephand.files.paths import folders_at as folders_at
 from sweephand.files.paths import folders_like as folders_like
@@ -121,7 +122,6 @@ from sweephand.files.paths import is_glob as is_glob
 from sweephand.files.paths import read_file as read_file
 from sweephand.files.paths import stat_all as stat_all
 from sweephand.files.range_reader import RangeReader as RangeReader
-from sweephand.files.remote_path import RemotePath as RemotePath
 from sweephand.files.source_file import FileList as FileList
 from sweephand.files.source_file import Files as Files
 from sweephand.files.source_file import PathLike as PathLike

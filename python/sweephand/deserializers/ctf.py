@@ -26,12 +26,11 @@ from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.format import Look, SelfDescribed
 from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
-from sweephand.files.access import access_to
 from sweephand.files.find import find_shards
 from sweephand.files.index_arrays import IndexArrays, PackedArray, packed_in, stored_in
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
 from sweephand.files.inflate import PACKINGS, ContentFile, FileContents, head_of_content
-from sweephand.files.local import LocalFile, look_again
+from sweephand.files.local import LocalFile, access_to, look_again
 from sweephand.files.source_file import Files, SourceFile, empty_corpus
 
 _CHUNK_BYTES = 32 << 20

@@ -20,8 +20,7 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import Keep
 from sweephand.files.inflate import Compression, head_of_content
 from sweephand.files.local import file_of
-from sweephand.files.paths import AnyPath, file_at
-from sweephand.files.remote_path import RemotePath
+from sweephand.files.paths import AnyPath, RemotePath, file_at
 from sweephand.files.source_file import FIRST_BYTES, SourceFile
 from sweephand.files.urls import swap_suffix
 

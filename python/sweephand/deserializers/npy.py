@@ -47,9 +47,8 @@ from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.format import Wanted
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError, printable
-from sweephand.files.access import access_to
 from sweephand.files.find import find_files, list_paths, paths_like
-from sweephand.files.local import LocalFile
+from sweephand.files.local import LocalFile, access_to
 from sweephand.files.paths import AnyPath, as_path, files_at, stat_all
 from sweephand.files.source_file import FIRST_BYTES, Files, PathLike, SourceFile
 

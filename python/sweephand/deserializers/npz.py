@@ -23,8 +23,7 @@ from sweephand.deserializers.npy import served_dtype, warn_of_tokens, with_offse
 from sweephand.deserializers.tokens import cut_tokens
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
-from sweephand.files.paths import AnyPath
-from sweephand.files.remote_path import RemotePath
+from sweephand.files.paths import AnyPath, RemotePath
 
 if TYPE_CHECKING:
     from sweephand.maps.workers import OpenContext

@@ -26,9 +26,9 @@ from sweephand.deserializers.format import Wanted
 from sweephand.deserializers.npy import NpyHeader, has_magic, open_arrays, read_header
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
-from sweephand.files.access import access_to
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
+from sweephand.files.local import access_to
 from sweephand.files.paths import AnyPath, files_at
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import Files, SourceFile, empty_corpus

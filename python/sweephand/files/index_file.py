@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import printable
-from sweephand.files.access import access_to
 from sweephand.files.index_arrays import (
     Arrays,
     Described,
@@ -29,7 +28,7 @@ from sweephand.files.index_arrays import (
     to_json,
     write_index,
 )
-from sweephand.files.local import LocalFile
+from sweephand.files.local import LocalFile, access_to
 from sweephand.files.source_file import SourceFile
 
 FOLDER = ".sweephand"

@@ -14,7 +14,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.loading import RequestedFile, entered
 from sweephand.files.node_cache import (
     HEAD_BYTES,
     Busy,
@@ -24,6 +23,7 @@ from sweephand.files.node_cache import (
     Uses,
     key_of,
 )
+from sweephand.files.remote import RemoteFile, entered
 
 Result = TypeVar("Result")
 
@@ -151,11 +151,11 @@ class _CachedReads:
         self._reads, self._chunk = reads, chunk
         self._guard = threading.Lock()
         # What was fetched, to be kept once its object is found unchanged.
-        self._waiting: list[tuple[RequestedFile, NDArray[np.uint8], FetchLock]] = []
+        self._waiting: list[tuple[RemoteFile, NDArray[np.uint8], FetchLock]] = []
         self._asked: set[str] = set()  # objects, since they were looked at
 
     def fetch(
-        self, file: RequestedFile, offset: int, size: int, padding: int
+        self, file: RemoteFile, offset: int, size: int, padding: int
     ) -> NDArray[np.uint8]:
         """Return bytes of an object: from the cache, or from the store and then for all."""
         if not size or not file.tells_apart or size + HEAD_BYTES > self._reads.max_bytes:
@@ -196,7 +196,7 @@ class _CachedReads:
                 self.check_unchanged(file)
         return None, False
 
-    def check_unchanged(self, file: RequestedFile) -> None:
+    def check_unchanged(self, file: RemoteFile) -> None:
         """Check that an object is the listed object, and keep the bytes fetched from it.
 
         No check is made if all came from the cache: its entries are of the listed object.
@@ -225,7 +225,7 @@ class _CachedReads:
             lock.close()
 
     def _request(
-        self, file: RequestedFile, offset: int, size: int, padding: int
+        self, file: RemoteFile, offset: int, size: int, padding: int
     ) -> NDArray[np.uint8]:
         content = file.request(offset, size, padding)
         self._reads.count("misses", "bytes_fetched", size)

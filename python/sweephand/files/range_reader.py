@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.loading import current, entered
 from sweephand.files.local import LocalFile
+from sweephand.files.remote import current, entered
 from sweephand.files.source_file import SourceFile
 
 if TYPE_CHECKING:

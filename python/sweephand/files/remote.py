@@ -9,19 +9,19 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
-from threading import Condition, Thread
+from threading import Condition, Thread, local
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
-from sweephand.files.loading import current
 from sweephand.files.local import find_local, stat_file
 from sweephand.files.requests import MOST_REQUESTS
 from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
@@ -218,6 +218,36 @@ class RemoteFile(SourceFile):
     def tells_apart(self) -> bool:
         """True if path, size and tag identify the object; a query might name another."""
         return is_of_content(self.tag) or (bool(self.tag) and not has_secrets(self.url))
+
+
+class Loading(Protocol):
+    """A chunk on its way, whose ranges of objects may come from a cache."""
+
+    def fetch(
+        self, file: RemoteFile, offset: int, size: int, padding: int
+    ) -> NDArray[np.uint8]:
+        """Return bytes of an object as `SourceFile.fetch` does."""
+
+    def check_unchanged(self, file: RemoteFile) -> None:
+        """Raise StaleError if bytes from the store are not of the listed object."""
+
+
+_threads = local()
+
+
+def current() -> Loading | None:
+    """Return the loading to which the reads of this thread belong, or None."""
+    return getattr(_threads, "loading", None)
+
+
+@contextmanager
+def entered(loading: Loading | None) -> Iterator[None]:
+    """Have this thread load something for a while."""
+    before, _threads.loading = current(), loading
+    try:
+        yield
+    finally:
+        _threads.loading = before
 
 
 def find_objects(urls: Sequence[str]) -> list[FileList]:

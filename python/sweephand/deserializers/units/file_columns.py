@@ -25,8 +25,7 @@ from sweephand.corpus.columns import (
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import StreamInfo, sizing_streams
-from sweephand.files.access import access_to
-from sweephand.files.local import join_pieces
+from sweephand.files.local import access_to, join_pieces
 from sweephand.files.source_file import SourceFile
 
 _MOST_GAP = 1 << 16  # bytes that are fetched in vain rather than to ask twice

@@ -47,10 +47,9 @@ from sweephand.deserializers.units.unit_scan import (
     list_errors,
 )
 from sweephand.errors import DataError, StaleError
-from sweephand.files.access import access_to
 from sweephand.files.find import find_shards
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
-from sweephand.files.local import LocalFile
+from sweephand.files.local import LocalFile, access_to
 from sweephand.files.source_file import (
     FileList,
     Files,
