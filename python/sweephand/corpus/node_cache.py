@@ -25,17 +25,16 @@ if TYPE_CHECKING:
 class NodeCache:
     """A folder on a disk of this node, where a source keeps data that it reads from a store.
 
-    All processes of the node that use the same folder share it: the data of a chunk are fetched
-    by one of them. As the future order is known, the cache does not guess: it keeps the data
-    that are needed soonest. If a part of a corpus fits, at least that part of every later sweep
-    comes from the disk. Local files are read where they are.
+    All processes of the node that use the same folder share it: a range of an object is fetched
+    by one of them. The cache keeps what is needed soonest, as the order is known: if a part of
+    a corpus fits, at least that part of every later sweep comes from the disk.
 
     Parameters
     ----------
     folder : str or path
         A folder of its own, made if need be. It can be deleted when no process uses it.
     max_bytes : int
-        Limit of the size of all its files together, except a few bytes of notes for each.
+        Limit of the size of all its entries together.
 
     Raises
     ------
@@ -50,14 +49,13 @@ class NodeCache:
     >>> import fsspec, tempfile, numpy as np, sweephand as sh
     >>> content = np.arange(4096, dtype=np.uint16).tobytes()
     >>> fsspec.filesystem("memory").pipe("/cached/tokens.bin", content)
-    >>> corpus = sh.RawTokensDeserializer(
-    ...     "memory://cached/tokens.bin", "uint16", 64, chunk_size_in_bytes=1024)
+    >>> corpus = sh.RawTokensDeserializer("memory://cached/tokens.bin", "uint16", 64)
     >>> cache = sh.NodeCache(tempfile.mkdtemp(), max_bytes=1 << 20)
-    >>> with sh.MinibatchSource(corpus, max_sweeps=1, node_cache=cache) as source:
-    ...     _ = [minibatch.ids for minibatch in source.minibatches(64)]
-    >>> with sh.MinibatchSource(corpus, max_sweeps=1, node_cache=cache) as source:
-    ...     _ = [minibatch.ids for minibatch in source.minibatches(64)]
-    ...     source.stats()["cache_bytes_fetched"], source.stats()["cache_bytes_read"]
+    >>> for _ in range(2):
+    ...     with sh.MinibatchSource(corpus, max_sweeps=1, node_cache=cache) as source:
+    ...         ids = [minibatch.ids for minibatch in source.minibatches(64)]
+    ...         stats = source.stats()
+    >>> stats["cache_bytes_fetched"], stats["cache_bytes_read"]
     (0, 8192)
     """
 

@@ -144,8 +144,7 @@ def _name(files: list[SourceFile]) -> list[SourceFile]:
 MOST_PATHS = 1_000_000
 """A pattern that stands for more is refused."""
 
-_NUMBERS = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(-?\d{1,18}))?", re.ASCII)
-_LETTERS = re.compile(r"([a-zA-Z])\.\.([a-zA-Z])")
+_NUMBERS = re.compile(r"(\d{1,18})\.\.(\d{1,18})", re.ASCII)
 
 
 def expand_braces(spec: str) -> list[str]:
@@ -196,11 +195,13 @@ def _pairs(text: str) -> Iterator[tuple[int, int]]:
 def _alternatives(content: str) -> list[str] | None:
     """Return the alternatives in the content of braces; None where these are plain letters."""
     if numbers := _NUMBERS.fullmatch(content):
-        return _range_of(*numbers.groups())
-    if letters := _LETTERS.fullmatch(content):
-        first, last = map(ord, letters.groups())
-        step = 1 if last >= first else -1
-        return [chr(code) for code in range(first, last + step, step)]
+        first, last = numbers.groups()
+        _refuse_many(int(last) - int(first) + 1)
+        # With as many digits as the bounds have, if one begins with a zero.
+        is_padded = any(len(bound) > 1 and bound[0] == "0" for bound in (first, last))
+        width = max(len(first), len(last)) if is_padded else 0
+        found = [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
+        return found or None
     parts = [""]
     depth = 0
     for letter in content:
@@ -210,17 +211,6 @@ def _alternatives(content: str) -> list[str] | None:
         else:
             parts[-1] += letter
     return parts if len(parts) > 1 else None
-
-
-def _range_of(first: str, last: str, step: str | None) -> list[str]:
-    """Return numbers with as many digits as the bounds have, if one begins with a zero."""
-    begin, end = int(first), int(last)
-    stride = abs(int(step or 1)) or 1
-    _refuse_many(abs(end - begin) // stride + 1)
-    is_padded = any(re.match(r"-?0\d", bound) for bound in (first, last))
-    width = max(len(first), len(last)) if is_padded else 0
-    numbers = range(begin, end + 1, stride) if begin <= end else range(begin, end - 1, -stride)
-    return [f"{number:0{width}d}" for number in numbers]
 
 
 def _refuse_many(count: int) -> None:

@@ -250,11 +250,9 @@ class InflatedFile:
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> int:
         """Fill an array from `offset` on; return how many bytes there are, if fewer."""
-        stream = self.open(offset)
-        end = 0
-        while end < len(out) and (part := stream.take(min(len(out) - end, _READ_BYTES))):
-            out[end : end + len(part)] = np.frombuffer(part, np.uint8)
-            end += len(part)
+        stream, end = self.open(offset), 0
+        while end < len(out) and (count := stream.readinto(out[end:])):
+            end += count
         return end
 
     def open(

@@ -194,7 +194,8 @@ class CacheFolder:
             return None
         except ValueError:
             self.damaged += 1
-            self.remove(key)
+            with self._turn():
+                self._remove(key)
             return None
         found = np.frombuffer(content, np.uint8)
         return np.append(found, np.zeros(padding, np.uint8)) if padding else found
@@ -230,15 +231,11 @@ class CacheFolder:
                 if self._table.find(key) is not None:  # it may have had to leave meanwhile
                     unfinished.rename(self._path(key))
         except OSError:
-            self.remove(key)
+            with self._turn():
+                self._remove(key)
             raise
         finally:
             unfinished.unlink(missing_ok=True)
-
-    def remove(self, key: Key) -> None:
-        """Remove an entry, as it is damaged or could not be written."""
-        with self._turn():
-            self._remove(key)
 
     def close(self) -> None:
         """Leave the folder."""

@@ -27,13 +27,10 @@ from sweephand.files.remote import RemoteFile, entered
 
 Result = TypeVar("Result")
 
-# The wait for ranges that another process fetches; after a wait in vain, as that process may be
-# stopped, waits are little for a while. In seconds.
-_PATIENCE, _LITTLE_PATIENCE, _HURRY = 10.0, 0.1, 60.0
+# The wait for ranges that another process fetches, in seconds; after a wait in vain, as that
+# process may be stopped, there is none for a while.
+_PATIENCE, _HURRY = 10.0, 60.0
 _FIRST_DELAY, _LAST_DELAY = 0.001, 0.05
-
-_COUNTS = ("hits", "misses", "bytes_read", "bytes_fetched")
-"""Ranges that were in the cache, and that the store was asked for, and their bytes."""
 
 
 class NodeReads:
@@ -81,7 +78,8 @@ class NodeReads:
         """Return counts since this process began to read."""
         folder = self._own()
         with self._guard:
-            found: dict[str, float] = {f"cache_{name}": self._counts[name] for name in _COUNTS}
+            counts = ("hits", "misses", "bytes_read", "bytes_fetched")
+            found: dict[str, float] = {f"cache_{name}": self._counts[name] for name in counts}
         found["cache_damaged"] = folder.damaged if folder else 0
         return {**found, "cache_evictions": folder.evictions if folder else 0}
 
@@ -103,14 +101,20 @@ class NodeReads:
             self.do(lambda folder: folder.note_use(key, chunk))
         return content
 
+    def store(self, chunk: int, content: NDArray[np.uint8], key: Key) -> None:
+        """Keep fetched bytes, if they should be."""
+        self.do(lambda folder: folder.store(chunk, content, key), keeps=True)
+
     def attempts(self) -> Iterator[None]:
         """Yield again and again, after growing delays, until there is no patience left."""
         begin, delay = time.monotonic(), _FIRST_DELAY
-        end = begin + (_LITTLE_PATIENCE if begin < self._hurried_until else _PATIENCE)
-        while time.monotonic() < end:
-            yield
+        yield
+        if begin < self._hurried_until:
+            return
+        while time.monotonic() < begin + _PATIENCE:
             time.sleep(delay)
             delay = min(2 * delay, _LAST_DELAY)
+            yield
         self._hurried_until = time.monotonic() + _HURRY
 
     def do(
@@ -210,14 +214,11 @@ class _CachedReads:
         try:
             file.look()
             for _, content, lock in mine:
-                self._keep(content, lock)
+                self._reads.store(self._chunk, content, lock.key)
                 lock.close()  # others wait for it
         finally:
             for _, _, lock in mine:
                 lock.close()
-
-    def _keep(self, content: NDArray[np.uint8], lock: FetchLock) -> None:
-        self._reads.do(lambda folder: folder.store(self._chunk, content, lock.key), keeps=True)
 
     def end(self) -> None:
         """Release fetched bytes that were not checked."""
