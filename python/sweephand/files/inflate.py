@@ -392,7 +392,13 @@ class InflatedStream(io.RawIOBase):
         try:
             found: bytes = self._state.decompress(self._waiting, size)
         except (zlib.error, ValueError) as error:
-            raise self._inflated.fail(begin, f"is damaged: {error}") from error
+            reason = f"is damaged: {error}"
+            if "too much memory" in reason:
+                reason = (
+                    "has a window of more than 128 MiB, as 'zstd --long=31' writes it: pack it "
+                    "without --long"
+                )
+            raise self._inflated.fail(begin, reason) from error
         self._waiting = self._state.unused_data or self._state.unconsumed_tail
         return found
 
