@@ -68,6 +68,8 @@ def names_in(folder: Path) -> list[str]:
 def test_it_is_hidden_in_the_cache_or_nowhere(make: Make, data: Path, cache: Path) -> None:
     make(data, corpus_for(make))
     before = names_in(data)
+    with pytest.raises(ValueError, match="index must be 'auto', 'cache' or None"):
+        open_it(make, data, index="here")
     assert count(open_it(make, data, index=None)) == 40
     assert (names_in(data), names_in(cache)) == (before, [])
     for _ in range(2):
@@ -85,13 +87,6 @@ def test_it_is_hidden_in_the_cache_or_nowhere(make: Make, data: Path, cache: Pat
     assert names_in(cache) == []
 
 
-@each_format
-def test_another_place_is_refused(make: Make, data: Path) -> None:
-    make(data, corpus_for(make))
-    with pytest.raises(ValueError, match="index must be 'auto', 'cache' or None, got 'here'"):
-        open_it(make, data, index="here")
-
-
 def test_the_command_line_has_the_choice_too(data: Path, cache: Path) -> None:
     jsonl(data, varied())
     before = names_in(data)
@@ -102,9 +97,7 @@ def test_the_command_line_has_the_choice_too(data: Path, cache: Path) -> None:
 
 
 # -- other readers --
-def test_pyarrow_pandas_and_datasets_read_the_folder_as_before(
-    data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_pyarrow_and_pandas_read_the_folder_as_before(data: Path) -> None:
     parquet(data, varied())
     assert count(sh.ParquetDeserializer(data / "*.parquet", ALL)) == 40
     assert any(name.startswith(".") for name in names_in(data))
@@ -112,27 +105,6 @@ def test_pyarrow_pandas_and_datasets_read_the_folder_as_before(
     assert dataset.dataset(data, format="parquet").count_rows() == 40
     pandas = pytest.importorskip("pandas")
     assert len(pandas.read_parquet(data)) == 40
-
-
-@pytest.mark.parametrize(
-    ("make", "builder"), [(parquet, "parquet"), (jsonl, "json"), (arrow_files, "arrow")]
-)
-def test_datasets_load_the_folder_as_before(
-    make: Make, builder: str, data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    datasets = pytest.importorskip("datasets")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True)
-    datasets.disable_progress_bars()
-    make(data, varied())
-    if make is arrow_files:  # datasets read streams only
-        (data / "b.arrow").unlink()
-    num_rows = count(open_it(make, data))
-    assert any(name.startswith(".") for name in names_in(data))
-    for place, options in ((builder, {"data_dir": str(data)}), (str(data), {})):
-        found = datasets.load_dataset(
-            place, split="train", cache_dir=str(tmp_path / "datasets"), **options
-        )
-        assert len(found) == num_rows
 
 
 @each_format

@@ -136,30 +136,24 @@ def test_what_others_put_into_the_folder_stays(web: HttpStore, tmp_path: Path) -
     assert [path.read_text() for path in mine] == ["mine", "mine"]
 
 
-def test_a_folder_of_another_version_is_refused(web: HttpStore, tmp_path: Path) -> None:
-    (tmp_path / "node").mkdir()
-    (tmp_path / "node" / MARK).write_text("sweephand node cache 7\n")
-    with pytest.raises(ValueError, match="of another version; delete it"):
-        make_source(web.url, sh.NodeCache(tmp_path / "node", 1 << 20))
-
-
-def test_a_folder_that_cannot_be_written_is_told_at_once(
-    web: HttpStore, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "max_bytes", "kind", "match"),
+    [
+        ("of-another-version", 1 << 20, ValueError, "of another version; delete it"),
+        ("file/node", 1 << 20, NotADirectoryError, "the node cache cannot be kept here"),
+        ("node", 1000, ValueError, r"1000, less than the largest chunk, about 1\d\d\d"),
+        ("node", 2**62, ValueError, r"has only \d+ bytes for it; give less"),
+        ("node", 0, ValueError, "max_bytes must be"),
+    ],
+)
+def test_what_cannot_be_is_told_at_once(
+    name: str, max_bytes: int, kind: type, match: str, web: HttpStore, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(NotADirectoryError, match="the node cache cannot be kept here"):
-        make_source(web.url, sh.NodeCache(tmp_path / "file" / "node", 1 << 20))
-
-
-def test_a_size_that_cannot_be_is_told_at_once(web: HttpStore, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"1000, less than the largest chunk, about 1\d\d\d"):
-        make_source(web.url, sh.NodeCache(tmp_path / "node", 1000))
-    with pytest.raises(ValueError, match=r"has only \d+ bytes for it; give less"):
-        make_source(web.url, sh.NodeCache(tmp_path / "node", 2**62))
-    with pytest.raises(ValueError, match="max_bytes must be"):
-        sh.NodeCache(tmp_path / "node", 0)
-    with pytest.raises(TypeError, match="node_cache must be a NodeCache such as"):
-        make_source(web.url, tmp_path / "node")  # type: ignore[arg-type]
+    (tmp_path / "of-another-version").mkdir()
+    (tmp_path / "of-another-version" / MARK).write_text("sweephand node cache 7\n")
+    with pytest.raises(kind, match=match):
+        make_source(web.url, sh.NodeCache(tmp_path / name, max_bytes))
 
 
 def test_a_smaller_cache_makes_room_when_it_is_opened(web: HttpStore, tmp_path: Path) -> None:

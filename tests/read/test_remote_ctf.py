@@ -9,34 +9,16 @@ from typing import Any
 import pytest
 from tests.read.http_store import CLIENTS, HttpStore, serve_to
 from tests.read.test_ctf_deserializer import STREAMS, labels, write
+from tests.read.test_remote import store
 
 import sweephand as sh
 from sweephand.files import remote
 
-fsspec = pytest.importorskip("fsspec")
+__all__ = ["store"]  # a fixture
 
 DAMAGED = (
     "0 |Q 1:1 |L 0 0\n1 |Q 1:x |L 1 0\n1 |L 1 1 1\n2 |Q 2:1 |L nine 0\n\n3 |Q 1:1\n4 |L 1 2"
 )
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(remote.time, "sleep", lambda _: None)
-    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def store() -> Iterator[Any]:
-    found = fsspec.filesystem("memory")
-    found.mkdir("/ctf")
-    yield found
-    found.rm("/ctf", recursive=True)
-
-
-def upload(store: Any, *paths: Path) -> None:
-    for path in paths:
-        store.pipe(f"/ctf/{path.name}", path.read_bytes())
 
 
 def in_order(corpus: sh.Deserializer, **options: Any) -> list[Any]:
@@ -47,9 +29,9 @@ def in_order(corpus: sh.Deserializer, **options: Any) -> list[Any]:
 def test_damage_is_the_same_with_the_url_as_its_place(store: Any, tmp_path: Path) -> None:
     path = tmp_path / "bad.ctf"
     path.write_text(DAMAGED)
-    upload(store, path)
+    store.pipe("/corpus/bad.ctf", path.read_bytes())
     found = []
-    for place in (str(path), "memory:///ctf/bad.ctf"):
+    for place in (str(path), "memory:///corpus/bad.ctf"):
         with pytest.raises(sh.DataError, match="line 2") as caught:
             in_order(sh.CTFDeserializer(place, STREAMS))
         assert caught.value.file == place
@@ -70,7 +52,10 @@ def web(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HttpStore]:
         yield server
 
 
-def test_a_chunk_is_one_request_to_a_web_server(web: HttpStore) -> None:
+def test_a_chunk_is_one_request_to_a_web_server(
+    web: HttpStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
     url = f"{web.url}/a.ctf"
     size = (web.folder / "a.ctf").stat().st_size
     corpus = sh.CTFDeserializer(url, STREAMS, chunk_size_in_bytes=1000)
