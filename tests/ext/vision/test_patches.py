@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import sweephand as sh
 from sweephand.ext.vision.images import patch_map
 from sweephand.ext.vision.images import stored as stored_module
-from sweephand.ext.vision.images.headers import HEAD_BYTES
+from sweephand.ext.vision.images.stored import HEAD_BYTES
 
 Image = pytest.importorskip("PIL.Image")
 

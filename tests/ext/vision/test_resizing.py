@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweephand.ext.vision.images.crops import resized
+from sweephand.ext.vision.images.transforms import resized
 
 Image: Any = pytest.importorskip("PIL.Image")
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.ext.vision.images.headers import HEAD_BYTES, jpeg_extent
-from sweephand.ext.vision.images.stored import extent_of, picture_of
+from sweephand.ext.vision.images.stored import HEAD_BYTES, extent_of, jpeg_extent, picture_of
 
 Image = pytest.importorskip("PIL.Image")
 ImageOps = pytest.importorskip("PIL.ImageOps")

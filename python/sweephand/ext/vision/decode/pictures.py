@@ -8,24 +8,25 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from sweephand.ext.vision.images.crops import (
-    Box,
-    Extent,
-    FloatBox,
-    PartOfOneSize,
-    Resize,
-    Size,
-    check_size,
-    resized,
-)
 from sweephand.ext.vision.images.picture_map import PictureMap, Steps
-from sweephand.ext.vision.images.steps import Compose, Picture
 from sweephand.ext.vision.images.stored import (
     SCALES,
     check_pillow,
     picture_of,
     plain_frame,
     scaled_picture_of,
+)
+from sweephand.ext.vision.images.transforms import (
+    Box,
+    Compose,
+    Extent,
+    FloatBox,
+    PartOfOneSize,
+    Picture,
+    Resize,
+    Size,
+    check_size,
+    resized,
 )
 from sweephand.extend import check_flag
 

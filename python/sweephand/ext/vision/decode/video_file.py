@@ -44,7 +44,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.ext.vision.images.steps import Picture
+from sweephand.ext.vision.images.transforms import Picture
 from sweephand.extend import OptionalModule, check_memory, open_regular, shown
 
 _EBML = b"\x1a\x45\xdf\xa3"

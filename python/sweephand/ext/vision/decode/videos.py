@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from sweephand import Key
 from sweephand.ext.vision.decode.video_file import VideoFile, av, part_of
-from sweephand.ext.vision.images.crops import Size, check_size
 from sweephand.ext.vision.images.picture_map import Steps, samples_of
-from sweephand.ext.vision.images.steps import Compose, Picture
+from sweephand.ext.vision.images.transforms import Compose, Picture, Size, check_size
 from sweephand.extend import KnownMap, Lengths, check_int
 
 At = Literal["random", "start", "middle", "end"]

@@ -1,14 +1,22 @@
 """Steps that change pictures, under the names of torchvision, and pictures as patches."""
 
-from sweephand.ext.vision.images.crops import CenterCrop, RandomCrop, RandomResizedCrop, Resize
-from sweephand.ext.vision.images.grids import NativeResolution, PatchRule, Tiles
-from sweephand.ext.vision.images.patch_map import patches, patchify
+from sweephand.ext.vision.images.patch_map import (
+    NativeResolution,
+    PatchRule,
+    Tiles,
+    patches,
+    patchify,
+)
 from sweephand.ext.vision.images.picture_map import transform
-from sweephand.ext.vision.images.steps import (
+from sweephand.ext.vision.images.transforms import (
+    CenterCrop,
     Compose,
     Normalize,
+    RandomCrop,
     RandomHorizontalFlip,
+    RandomResizedCrop,
     RandomVerticalFlip,
+    Resize,
     ToDtype,
     Transform,
 )

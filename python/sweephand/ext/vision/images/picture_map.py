@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Key
-from sweephand.ext.vision.images.steps import Compose, Picture, Transform
+from sweephand.ext.vision.images.transforms import Compose, Picture, Transform
 from sweephand.extend import KnownMap
 
 Steps = Transform | Callable[[Picture], Picture]
