@@ -56,6 +56,9 @@ from sweephand.deserializers.format import Look as Look
 from sweephand.deserializers.format import SelfDescribed as SelfDescribed
 from sweephand.deserializers.format import Wanted as Wanted
 from sweephand.deserializers.source_data import SourceData as SourceData
+from sweephand.deserializers.tfrecord_files import PADDING as PADDING
+from sweephand.deserializers.tfrecord_files import ExampleField as ExampleField
+from sweephand.deserializers.tfrecord_files import decode_examples as decode_examples
 from sweephand.deserializers.units.arrow_units import ArrowUnits as ArrowUnits
 from sweephand.deserializers.units.arrow_units import data_errors as data_errors
 from sweephand.deserializers.units.arrow_units import empty_batch as empty_batch
@@ -79,9 +82,6 @@ from sweephand.deserializers.units.row_table import RowTable as RowTable
 from sweephand.deserializers.units.runs import KnownRows as KnownRows
 from sweephand.deserializers.units.runs import RowRun as RowRun
 from sweephand.deserializers.units.runs import RunDeserializer as RunDeserializer
-from sweephand.deserializers.units.tf_examples import PADDING as PADDING
-from sweephand.deserializers.units.tf_examples import ExampleField as ExampleField
-from sweephand.deserializers.units.tf_examples import decode_examples as decode_examples
 from sweephand.deserializers.units.unit_scan import Columns as Columns
 from sweephand.deserializers.units.unit_scan import SampleType as SampleType
 from sweephand.deserializers.units.unit_scan import guarded as guarded

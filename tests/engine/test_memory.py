@@ -88,7 +88,8 @@ STORE = """
 import tempfile
 import threading
 import fsspec
-from sweephand.deserializers.units import line_units, tf_examples
+from sweephand.deserializers import tfrecord_files
+from sweephand.deserializers.units import line_units
 from sweephand.corpus import chunks
 
 class Slow(fsspec.AbstractFileSystem):  # one object of 500 records of 64 KiB
@@ -111,14 +112,14 @@ corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(sha
 source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)
 assert len(source.chunk_sequences) == 16
 
-decode, all_at_once = tf_examples.decode_examples, threading.Barrier(16, timeout=60)
+decode, all_at_once = tfrecord_files.decode_examples, threading.Barrier(16, timeout=60)
 
 def decode_at_once(fields, records, **options):  # answers are held while all are decoded
     found = decode(fields, records, **options)
     all_at_once.wait()
     return found
 
-tf_examples.decode_examples = decode_at_once
+tfrecord_files.decode_examples = decode_at_once
 before = resident()
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # the peak begins again

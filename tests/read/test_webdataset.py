@@ -181,7 +181,7 @@ def test_archives_that_cannot_be_read_in_place_say_what_to_do(tmp_path: Path) ->
     write_tar(path, [("1.txt", b"a")])
     plain = path.read_bytes()
     path.write_bytes(bz2.compress(plain))
-    assert "as 'bunzip2' does" in told(path).reason
+    assert told(path).offset == 0
     with pytest.raises(ValueError, match="compressed: unpack it first"):
         sh.open(path.rename(path.with_name("a.tar.bz2")))
     path.write_bytes(gzip.compress(plain)[:-9])

@@ -44,12 +44,6 @@ _STEP_BYTES = 4 << 20  # of an archive, from one look at Ctrl-C to the next
 _GUESSED_SAMPLES = 16
 _GUESSED_BYTES = 4 << 20  # of a compressed archive, or as many more as a whole sample takes
 _WHOLE = 2  # samples of which the first is whole
-_COMPRESSED = {
-    b"BZh": ("bzip2", "bunzip2"),
-    b"\xfd7zXZ": ("xz", "unxz"),
-}
-
-
 _KEY = "__key__"
 _NUMBERS = ("cls", "cls2", "class", "count", "index", "inx")
 _JSON = re.compile(r"(?P<member>(?:.*\.)?json)\.(?P<key>.+)")
@@ -131,7 +125,6 @@ class WebDatasetDeserializer(RecordDeserializer):
     def guess_streams(self) -> StreamDefs:
         """Return the fields of the first samples."""
         file = self.first_file
-        _refuse_compressed(file)
         compression = compression_of(file)
         with ExitStack() as stack:
             size = _GUESSED_BYTES
@@ -167,7 +160,6 @@ class WebDatasetDeserializer(RecordDeserializer):
 
     def find_all(self, file: SourceFile, advance: Advance) -> FoundRecords:
         """Go over the headers once."""
-        _refuse_compressed(file)
         found = FoundRecords({})
         archive, compression = file, compression_of(file)
         if compression is not None:
@@ -216,18 +208,6 @@ def _samples_in(
         stream.readinto(out)
 
     return _core.formats.TarSamples(_core.read.CallbackBytes(path, size, read_into), heads)
-
-
-def _refuse_compressed(file: SourceFile) -> None:
-    head = file.head(8)
-    for magic, (name, command) in _COMPRESSED.items():
-        if head.startswith(magic):
-            raise DataError(
-                f"the archive is compressed by {name}, so that no member can be found in it; "
-                f"unpack it to a plain one, as '{command}' does",
-                file.path,
-                0,
-            )
 
 
 def is_tar(look: Look) -> bool:

@@ -13,7 +13,7 @@ from tests.read.http_store import CLIENTS, HttpStore, serve_to
 
 import sweephand as sh
 from sweephand.corpus import chunks
-from sweephand.deserializers.units.tf_examples import PADDING
+from sweephand.deserializers.tfrecord_files import PADDING
 from sweephand.ext.tfds import ReadConfig
 from sweephand.files import remote
 

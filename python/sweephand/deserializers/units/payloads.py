@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sweephand.corpus.columns import ColumnData, column_of_bytes, offsets_of
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.jsonl import JsonLines, guess_fields
-from sweephand.deserializers.units.line_units import LinePlace
-from sweephand.deserializers.units.tf_examples import (
+from sweephand.deserializers.tfrecord_files import (
     PADDING,
     ExampleConverter,
     keys_of_records,
 )
+from sweephand.deserializers.units.line_units import LinePlace
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile
