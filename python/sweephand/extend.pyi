@@ -67,6 +67,9 @@ from sweephand.deserializers.units.arrow_units import streams_of as streams_of
 from sweephand.deserializers.units.file_columns import FileColumn as FileColumn
 from sweephand.deserializers.units.file_columns import read_columns as read_columns
 from sweephand.deserializers.units.indexed import IndexedDeserializer as IndexedDeserializer
+from sweephand.deserializers.units.indexed import KnownRows as KnownRows
+from sweephand.deserializers.units.indexed import RowRun as RowRun
+from sweephand.deserializers.units.indexed import RunDeserializer as RunDeserializer
 from sweephand.deserializers.units.payloads import guess_payload as guess_payload
 from sweephand.deserializers.units.payloads import guess_streams as guess_streams
 from sweephand.deserializers.units.payloads import make_payload as make_payload
@@ -77,12 +80,9 @@ from sweephand.deserializers.units.records import Places as Places
 from sweephand.deserializers.units.records import RecordDeserializer as RecordDeserializer
 from sweephand.deserializers.units.records import gatherer as gatherer
 from sweephand.deserializers.units.records import pass_heads as pass_heads
-from sweephand.deserializers.units.row_table import RowIds as RowIds
-from sweephand.deserializers.units.row_table import RowTable as RowTable
-from sweephand.deserializers.units.runs import KnownRows as KnownRows
-from sweephand.deserializers.units.runs import RowRun as RowRun
-from sweephand.deserializers.units.runs import RunDeserializer as RunDeserializer
 from sweephand.deserializers.units.unit_scan import Columns as Columns
+from sweephand.deserializers.units.unit_scan import RowIds as RowIds
+from sweephand.deserializers.units.unit_scan import RowTable as RowTable
 from sweephand.deserializers.units.unit_scan import SampleType as SampleType
 from sweephand.deserializers.units.unit_scan import guarded as guarded
 from sweephand.errors import ArgumentTypeError as ArgumentTypeError

@@ -40,8 +40,7 @@ from sweephand.deserializers.units.arrow_units import (
     repeated_bytes,
     streams_of,
 )
-from sweephand.deserializers.units.row_table import RowIds
-from sweephand.deserializers.units.unit_scan import Columns, Facts, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, RowIds, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Keep, check_keep, join_scans
 from sweephand.files.local import open_regular

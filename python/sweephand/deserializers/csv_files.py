@@ -26,9 +26,8 @@ from sweephand.deserializers.units.line_units import (
     Pieces,
     find_begin,
 )
-from sweephand.deserializers.units.row_table import RowIds
 from sweephand.deserializers.units.text_numbers import guess_dtype, read_numbers
-from sweephand.deserializers.units.unit_scan import Columns, SampleType, known_fields
+from sweephand.deserializers.units.unit_scan import Columns, RowIds, SampleType, known_fields
 from sweephand.errors import DataError
 from sweephand.files.index_file import Keep
 from sweephand.files.inflate import Compression

@@ -35,7 +35,7 @@ from sweephand.deserializers.units.arrow_units import (
     read_schema,
     streams_of,
 )
-from sweephand.deserializers.units.runs import KnownRows, RowRun, RunDeserializer
+from sweephand.deserializers.units.indexed import KnownRows, RowRun, RunDeserializer
 from sweephand.deserializers.units.unit_scan import Columns
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile

@@ -17,8 +17,7 @@ from sweephand.deserializers.foreign import is_named_as_document
 from sweephand.deserializers.format import Look
 from sweephand.deserializers.tokens import one_stream
 from sweephand.deserializers.units.line_units import LineConverter, LinePlace, LineUnits
-from sweephand.deserializers.units.row_table import RowIds
-from sweephand.deserializers.units.unit_scan import Columns, SampleType
+from sweephand.deserializers.units.unit_scan import Columns, RowIds, SampleType
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Keep
 from sweephand.files.source_file import Files, SourceFile

@@ -23,8 +23,7 @@ from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.format import Look
 from sweephand.deserializers.units import line_units
 from sweephand.deserializers.units.line_units import LinePlace, LineScan, LineUnits, Pieces
-from sweephand.deserializers.units.row_table import RowIds
-from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType
+from sweephand.deserializers.units.unit_scan import Columns, Facts, RowIds, SampleType
 from sweephand.errors import DataError
 from sweephand.files.index_file import Keep
 from sweephand.files.inflate import Compression, compression_by_head, read_some

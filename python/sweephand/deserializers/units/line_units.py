@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.row_table import RowIds
-from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, RowIds, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.index_file import Advance, Index, Keep
 from sweephand.files.inflate import (

@@ -27,8 +27,7 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.row_table import RowTable
-from sweephand.deserializers.units.unit_scan import SampleType, UnitScan, guarded
+from sweephand.deserializers.units.unit_scan import RowTable, SampleType, UnitScan, guarded
 from sweephand.errors import DataError, StaleError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.inflate import ContentFile
