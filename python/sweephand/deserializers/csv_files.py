@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,14 +97,15 @@ class CSVDeserializer(LineUnits):
         for name, one in (("delimiter", delimiter), ("quoting", quoting)):
             if one is not None and (len(one) != 1 or not one.isascii() or one in "\r\n"):
                 raise ValueError(f"{name} must be one character of ASCII, got {one!r:.20}")
+        if columns is not None and (isinstance(columns, str) or not all([columns, *columns])):
+            raise ValueError(f"columns must be the names of all columns, got {columns!r:.80}")
         self._delimiter = delimiter
         self._quoting = quoting
-        self._given = _check_columns(columns)
-        self._found: tuple[list[str], dict[str, str]] | None = None
+        self._given = None if columns is None else list(columns)
         super().__init__(files, streams, index=index, ids=ids)
         if self._separator == quoting:
             raise ValueError(f"delimiter and quoting must differ, both are {quoting!r}")
-        names, types = self._columns()
+        names, types = self._columns
         self.options = {
             "delimiter": self._separator,
             "quoting": quoting,
@@ -111,9 +113,8 @@ class CSVDeserializer(LineUnits):
         }
         for name, field in self.fields.items():
             if field not in types:
-                reason = f"there is no field {field!r}{known_fields(lambda: types)}"
-                if field in names:
-                    reason = _SEVERAL.format(field)
+                known = f"there is no field {field!r}{known_fields(lambda: types)}"
+                reason = _SEVERAL.format(field) if field in names else known
                 raise DataError(reason, self.first_file.path, stream=name)
 
     @property
@@ -159,7 +160,7 @@ class CSVDeserializer(LineUnits):
 
     def guess_streams(self) -> StreamDefs:
         """Return the columns that have a name of their own."""
-        names, types = self._columns()
+        names, types = self._columns
         self.left_out = {
             name or f"column {number}": "several have the name" if name else "it has no name"
             for number, name in enumerate(names, 1)
@@ -167,31 +168,26 @@ class CSVDeserializer(LineUnits):
         }
         return StreamDefs({name: StreamDef() for name in types})
 
+    @cached_property
     def _columns(self) -> tuple[list[str], dict[str, str]]:
-        """Return the names in the first file, and the types of those that are there once."""
-        if self._found is None:
-            head = self.head(_HEAD_BYTES + 1)
-            is_whole = len(head) <= _HEAD_BYTES
-            rows = head.removeprefix(BOM)
-            finder = self._finder()
-            names = self._given
-            if names is None:
-                end = finder.pass_row(rows)
-                names = self._names_in(rows[:end], self.first_file)
-                rows = rows[end:]
-            if not is_whole:
-                rows = rows[: finder.pass_all(rows)]
-            self._found = names, self._guess_types(names, rows)
-        return self._found
-
-    def _guess_types(self, names: list[str], rows: bytes) -> dict[str, str]:
-        """Return the dtype of every column with a name of its own, or "bytes"."""
+        """The names in the first file, and the dtypes, or "bytes", of those there once."""
+        path = self.first_file.path
+        head = self.head(_HEAD_BYTES + 1)
+        rows = head.removeprefix(BOM)
+        finder = self._finder()
+        names = self._given
+        if names is None:
+            end = finder.pass_row(rows)
+            names = self._names_in(rows[:end], self.first_file)
+            rows = rows[end:]
+        if len(head) > _HEAD_BYTES:  # its last row may be cut
+            rows = rows[: finder.pass_all(rows)]
         once = [name for name in names if name and names.count(name) == 1]
         if not once:
             reason = "the first line does not name the columns"
             if any(names):
                 reason = _SEVERAL.format(next(filter(None, names)))
-            raise DataError(reason, self.first_file.path, line=1)
+            raise DataError(reason, path, line=1)
         cells, *_ = _core.formats.read_table(
             np.frombuffer(rows, np.uint8),
             self._form,
@@ -199,14 +195,13 @@ class CSVDeserializer(LineUnits):
             [names.index(name) for name in once],
             max(1, len(rows)),
         )
-        return {
-            name: guess_dtype(bytes_column(*own)) for name, own in zip(once, cells, strict=True)
-        }
+        types = (guess_dtype(bytes_column(*own)) for own in cells)
+        return names, dict(zip(once, types, strict=True))
 
     def _check_header(self, line: bytes, file: SourceFile) -> None:
         """Refuse a file whose columns are not those of the first."""
         names = self._names_in(line, file)
-        known, _ = self._columns()
+        known, _ = self._columns
         if names != known:
             raise DataError(
                 f"the columns are {', '.join(names):.200} here and {', '.join(known):.200} in "
@@ -239,7 +234,7 @@ class CSVDeserializer(LineUnits):
 
     def converter(self) -> LineConverter:
         """Return the parser of rows."""
-        names, guessed = self._columns()
+        names, guessed = self._columns
         types = {
             name: _type_of(guessed[field], self.definitions[name])
             for name, field in self.fields.items()
@@ -342,18 +337,6 @@ class _Rows:
                     wrong.setdefault(row, (name, f"the field {field!r} {reason}"))
             columns.append(column)
         return columns, wrong
-
-
-def _check_columns(columns: Sequence[str] | None) -> list[str] | None:
-    """Return names of columns that are given, all different."""
-    if columns is None:
-        return None
-    names = [] if isinstance(columns, str) else list(columns)
-    if not all(names) or not names:
-        raise ValueError(f"columns must be the names of all columns, got {columns!r:.80}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"columns must have different names, got {columns!r:.80}")
-    return names
 
 
 def _type_of(guessed: str, definition: StreamDef) -> np.dtype[Any] | None:
