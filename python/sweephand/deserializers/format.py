@@ -321,10 +321,11 @@ FORMATS = (
     ),
     Format(
         "pictures",
-        f"{_OURS}.image_folder:open_pictures",
+        f"{_OURS}.image_folder:ImageFolder",
         files=r".+\.(txt|map|tsv)",
         holds=".+/",
         confirm=f"{_OURS}.image_folder:holds_pictures",
+        is_alone=True,
     ),
     Format(".npy", f"{_OURS}.tokens:open_rows", magic=rb"\x93NUMPY"),
     Format(

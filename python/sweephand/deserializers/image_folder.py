@@ -27,12 +27,12 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import brief
-from sweephand.deserializers.format import Look, SelfDescribed, Wanted, the_only
+from sweephand.deserializers.format import Look, SelfDescribed
 from sweephand.deserializers.units.unit_scan import guarded
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Keep, Scan, check_keep, load_index
 from sweephand.files.local import LocalFile, not_found, open_regular
-from sweephand.files.paths import AnyPath, folders_at
+from sweephand.files.paths import folders_at
 from sweephand.files.source_file import (
     PathLike,
     SourceFile,
@@ -226,7 +226,7 @@ def holds_pictures(look: Look) -> bool:
         first = [one for one in islice(entries, _LOOKED_AT) if not is_leftover(one.name)]
     if any(one.is_file() for one in first):
         return False
-    return any(_holds_pictures(folder) for folder in class_folders(path)[:1])
+    return any(_holds_pictures(Path(folder)) for folder in folders_at(path)[:1])
 
 
 def _holds_pictures(folder: Path) -> bool:
@@ -236,13 +236,6 @@ def _holds_pictures(folder: Path) -> bool:
         return True
     inner = [Path(one.path) for one in first if one.is_dir() and not is_leftover(one.name)]
     return any(_holds_pictures(one) for one in inner[:1])
-
-
-def open_pictures(paths: Sequence[AnyPath], wanted: Wanted) -> ImageFolder:
-    """Return the corpus of pictures in folders, or of a map file."""
-    path = the_only(paths)
-    streams = wanted.definitions(_FIELDS)
-    return ImageFolder(str(path), streams, index=wanted.index)
 
 
 @dataclass(frozen=True)
@@ -290,9 +283,13 @@ class PictureFiles(SequenceIds):
 
 def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
     """Return the pictures below the folders of a folder, each of which is a class."""
-    folders = class_folders(folder)
+    folders = [Path(one) for one in folders_at(folder)]
     _refuse_splits(folder, folders)
-    units = [_look_at(one) for one in folders]
+    units = []  # as files whose changes an index detects
+    for one in folders:
+        seen = one.stat()
+        at = str(seen.st_mtime_ns), seen.st_dev, seen.st_ino
+        units.append(LocalFile(str(one), one.name, 1, *at))
     if not units:
         raise ValueError(
             f"{str(folder)!r} holds no folders: the pictures of each class lie in their own"
@@ -318,7 +315,11 @@ def _refuse_splits(folder: Path, inner: Sequence[Path]) -> None:
     """Refuse a folder of folders as ``train`` and ``val``, each of which holds classes."""
     if not inner or not all(one.name.lower() in _SPLITS for one in inner):
         return
-    if split := next((one for one in inner if _holds_classes(one)), None):
+    for split in inner:
+        with os.scandir(split) as entries:
+            has_pictures = any(one.is_file() and is_picture(one.name) for one in entries)
+        if has_pictures or not folders_at(split):
+            continue
         names = ", ".join(one.name for one in inner)
         raise ValueError(
             f"{str(folder)!r} holds the splits {names}, with a folder for each class in them: "
@@ -326,27 +327,9 @@ def _refuse_splits(folder: Path, inner: Sequence[Path]) -> None:
         )
 
 
-def _holds_classes(folder: Path) -> bool:
-    with os.scandir(folder) as entries:
-        has_pictures = any(one.is_file() and is_picture(one.name) for one in entries)
-    return not has_pictures and bool(class_folders(folder))
-
-
-def class_folders(folder: Path) -> list[Path]:
-    """Return the folders of a folder by name, without hidden and desktop folders."""
-    return [folder / one.name for one in folders_at(folder)]
-
-
 def is_picture(name: str) -> bool:
     """Return True if a file is a picture, by its name."""
     return name[:1] != "." and name.lower().endswith(SUFFIXES)
-
-
-def _look_at(folder: Path) -> LocalFile:
-    """Return a class folder as a file whose changes an index detects."""
-    seen = folder.stat()
-    path = str(folder)
-    return LocalFile(path, folder.name, 1, str(seen.st_mtime_ns), seen.st_dev, seen.st_ino)
 
 
 def _scan(unit: SourceFile, advance: Advance) -> Scan:
