@@ -120,7 +120,7 @@ def test_a_first_file_without_rows_does_not_hide_the_others(tmp_path: Path) -> N
 def test_what_cannot_be_served_by_itself_is_said(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1, "m": [1, "x"], "l": [[1], [2, 3]]}\n')
-    with pytest.warns(UserWarning, match=r"left out, 'm': its items .*object.*; 'l': its l"):
+    with pytest.warns(UserWarning, match=r"left out, 'm': .*object.*; 'l': .*differ"):
         corpus = sh.JSONLDeserializer(path)
     assert delivered(corpus) == {"a": [1]}
     assert delivered(sh.JSONLDeserializer(path, ["a"])) == {"a": [1]}

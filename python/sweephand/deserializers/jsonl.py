@@ -48,8 +48,6 @@ _TEXT = np.dtype(object)
 _BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
 _HEAD_BYTES = 1 << 20
 _LINE_BYTES = 64 << 20  # of a first line that is longer than the head
-_PLAIN = {int, float, str, bool}
-_RAGGED = (-1,)  # lists of no one length make no samples
 
 
 class JSONLDeserializer(LineUnits):
@@ -264,7 +262,7 @@ class JsonField:
         wrong: dict[int, str] = {}
         for number, value in enumerate(values):
             try:
-                row = self._samples(value)
+                row = self.samples(value)
                 if parse_exactly is not None and self._is_halfway(row):
                     row = self._nudge(np.asarray(row), parse_exactly(number))
                 rows.append(row)
@@ -303,7 +301,7 @@ class JsonField:
         numbers = cast(values, dtype) if len(values) else np.empty(0, dtype)
         return ColumnData(numbers, dtype, self.shape, len(numbers), offsets)
 
-    def _samples(self, value: Any) -> Sequence[bytes] | NDArray[Any]:
+    def samples(self, value: Any) -> Sequence[bytes] | NDArray[Any]:
         """Return the samples of one row, and learn their dtype."""
         if value is LACKING or value == []:
             return ()
@@ -335,7 +333,10 @@ class JsonField:
                     "holds an object, and others do not; declare StreamDef(dtype=object), for "
                     "Python objects"
                 )
-            raise ValueError("holds null, or a number of more than 64 bits, among others")
+            raise ValueError(
+                "holds values of several kinds, or a number of more than 64 bits; declare "
+                "StreamDef(dtype=object)"
+            )
         kinds = kinds_in("the list", value if isinstance(value, list) else [value])
         if array.dtype.kind == "u" or (array.dtype.kind == "f" and "f" not in kinds):
             raise ValueError("holds an integer that does not fit 64 bits")
@@ -453,8 +454,11 @@ def guess_fields(
             if is_nested(value):
                 nested.add(name)
                 shapes.setdefault(name, None)
-            elif (why := _refusal(value)) is None:
-                shapes.setdefault(name, _shape_of(value))
+                continue
+            shape = _shape_of(value)
+            why = _refusal(value, shape or ())
+            if why is None:
+                shapes.setdefault(name, shape)
             else:
                 others.setdefault(name, why)
     if shapes:
@@ -480,27 +484,22 @@ def _first_lines(read_head: Callable[[int], bytes]) -> list[bytes]:
     return [line for line in head.removeprefix(BOM).splitlines() if line.strip()]
 
 
-def _refusal(value: object) -> str | None:
+def _refusal(value: object, shape: tuple[int, ...]) -> str | None:
     """Return why a value cannot be served; None if it can."""
-    if value is None:
-        return "it is null"
-    if not isinstance(value, list):
-        return None
-    if not value:
-        return "it is an empty list"
-    kinds = {*map(type, value)}
-    if kinds <= _PLAIN and not (str in kinds and len(kinds) > 1):
-        return None
-    if kinds <= _PLAIN or any(map(_refusal, value)):
-        return "its items are of several kinds; declare StreamDef(dtype=object)"
-    return None if _shape_of(value) is not _RAGGED else "its lists differ in length"
+    if value is None or value == []:
+        return "it is null" if value is None else "it is an empty list"
+    try:
+        JsonField(shape).samples(value)
+    except ValueError as error:
+        return f"it {error}"
+    return None
 
 
 def _shape_of(value: Any) -> tuple[int, ...] | None:
     """Return the shape of a sample if the lists are regular; else None."""
-    if not (isinstance(value, list) and isinstance(value[0], list)):
+    if not (isinstance(value, list) and value and isinstance(value[0], list)):
         return None
     try:
         return np.array(value).shape[1:]
     except ValueError:
-        return _RAGGED
+        return None
