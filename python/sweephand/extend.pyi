@@ -55,10 +55,14 @@ from sweephand.deserializers.format import Format as Format
 from sweephand.deserializers.format import Look as Look
 from sweephand.deserializers.format import SelfDescribed as SelfDescribed
 from sweephand.deserializers.format import Wanted as Wanted
+from sweephand.deserializers.jsonl import JsonLines as JsonLines
+from sweephand.deserializers.jsonl import guess_fields as guess_fields
 from sweephand.deserializers.source_data import SourceData as SourceData
 from sweephand.deserializers.tfrecord_files import PADDING as PADDING
+from sweephand.deserializers.tfrecord_files import ExampleConverter as ExampleConverter
 from sweephand.deserializers.tfrecord_files import ExampleField as ExampleField
 from sweephand.deserializers.tfrecord_files import decode_examples as decode_examples
+from sweephand.deserializers.tfrecord_files import keys_of_records as keys_of_records
 from sweephand.deserializers.units.arrow_units import ArrowUnits as ArrowUnits
 from sweephand.deserializers.units.arrow_units import data_errors as data_errors
 from sweephand.deserializers.units.arrow_units import empty_batch as empty_batch
@@ -70,9 +74,7 @@ from sweephand.deserializers.units.indexed import IndexedDeserializer as Indexed
 from sweephand.deserializers.units.indexed import KnownRows as KnownRows
 from sweephand.deserializers.units.indexed import RowRun as RowRun
 from sweephand.deserializers.units.indexed import RunDeserializer as RunDeserializer
-from sweephand.deserializers.units.payloads import guess_payload as guess_payload
-from sweephand.deserializers.units.payloads import guess_streams as guess_streams
-from sweephand.deserializers.units.payloads import make_payload as make_payload
+from sweephand.deserializers.units.line_units import LinePlace as LinePlace
 from sweephand.deserializers.units.records import ArrayHead as ArrayHead
 from sweephand.deserializers.units.records import FoundRecords as FoundRecords
 from sweephand.deserializers.units.records import Gather as Gather

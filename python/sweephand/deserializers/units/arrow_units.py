@@ -260,21 +260,16 @@ def _sample_levels(
 
 
 def _is_list(kind: Any) -> bool:
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-    )
+    one_of = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    return any(check(kind) for check in one_of)
 
 
 def _is_bytes(kind: Any) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
+    one_of = (
+        *(pa.types.is_string, pa.types.is_large_string, pa.types.is_fixed_size_binary),
+        *(pa.types.is_binary, pa.types.is_large_binary),
     )
+    return any(check(kind) for check in one_of)
 
 
 def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int, ...] | None]:
@@ -481,12 +476,7 @@ def read_schema(read: Callable[[Any], Any], file: SourceFile) -> Any:
 def streams_of(schema: Any, path: str) -> tuple[StreamDefs, dict[str, str]]:
     """Return the columns of a schema that can be served, and the reason for each other column.
 
-    The row numbers of pandas are neither.
-
-    Raises
-    ------
-    DataError
-        If none can be served, saying why.
+    The row numbers of pandas are neither. DataError if none can be served.
     """
     batch = empty_batch(schema)
     streams = {}
