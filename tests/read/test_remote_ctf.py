@@ -70,14 +70,3 @@ def test_a_chunk_is_one_request_to_a_web_server(
     assert sorted(web.fetched)[0][1] == 0
     assert web.bytes_of("a.ctf") == size
     assert len(web.fetched) == num_chunks > 10
-
-
-def test_what_is_absent_or_denied_is_told_at_once(
-    web: HttpStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote.time, "sleep", lambda _: pytest.fail("tried again"))
-    with pytest.raises(FileNotFoundError, match=f"{web.url}/b.ctf"):
-        sh.CTFDeserializer(f"{web.url}/b.ctf", STREAMS)
-    web.is_closed = True
-    with pytest.raises(PermissionError, match=f"{web.url}/a.ctf"):
-        sh.CTFDeserializer(f"{web.url}/a.ctf", STREAMS)

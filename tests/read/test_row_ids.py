@@ -123,14 +123,6 @@ def test_an_id_is_the_text_of_the_file(suffix: str, tmp_path: Path) -> None:
         assert minibatch["label"].values.tolist() == list(range(len(wanted)))
 
 
-@pytest.mark.parametrize("make", [jsonl, tfrecord], ids=lambda make: make.__name__)
-def test_a_row_without_an_id_is_named(make: Make, tmp_path: Path) -> None:
-    lacking = [*ROWS[:4], {"tokens": [1]}, ROWS[5]]
-    with pytest.raises(sh.DataError, match="one integer or text in 'name'") as caught:
-        sh.MinibatchSource(make(tmp_path, lacking, ids="name"))
-    assert caught.value.sequence == (1 if make is jsonl else 4)  # in its file
-
-
 def test_a_damaged_line_keeps_the_name_of_its_place(tmp_path: Path) -> None:
     jsonl(tmp_path, ROWS)
     path = tmp_path / "a.jsonl"

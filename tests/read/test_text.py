@@ -80,22 +80,6 @@ def test_documents_that_are_damaged_or_empty_move_no_others(tmp_path: Path) -> N
             assert [error.sequence for error in source.errors] == [None]
 
 
-def test_text_is_recognised_where_nothing_else_is(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    (tmp_path / "README.txt").write_text("of the data\n")
-    corpus = sh.open(tmp_path)
-    assert isinstance(corpus, sh.TextDeserializer)
-    assert texts(corpus) == [b"one", b"two"]
-    (tmp_path / "rows.jsonl").write_text('{"x": 1}\n')
-    assert isinstance(sh.open(tmp_path), sh.JSONLDeserializer)
-    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"three\n"))
-    assert texts(sh.open([tmp_path / "a.txt", tmp_path / "b.txt.gz"])) == [
-        b"one",
-        b"two",
-        b"three",
-    ]
-
-
 def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("text".encode("utf-16"))
