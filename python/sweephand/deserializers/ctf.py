@@ -148,8 +148,23 @@ class CTFDeserializer(SelfDescribed):
         }
 
     def _guess(self) -> StreamDefs:
-        first = next((file for file in self._files if file.size), self._files[0])
-        return guess_streams(first)
+        """Return the streams of the first lines: dense, of the width found, or sparse."""
+        file = next((file for file in self._files if file.size), self._files[0])
+        streams: dict[str, StreamDef] = {}
+        content = head_of_content(file, _HEAD_BYTES, PACKINGS)
+        head, _, _ = content.rpartition(b"\n")
+        for line in (head or content).splitlines():
+            for sample in line.decode(errors="replace").split("|")[1:]:
+                name, *values = sample.split() or ["#"]
+                if name.startswith("#") or name in streams or not values:
+                    continue
+                is_sparse = ":" in values[0]
+                shape = None if is_sparse else len(values)
+                streams[name] = StreamDef(shape=shape, is_sparse=is_sparse)
+        if not streams:
+            reason = "the first lines have no sample that tells a stream"
+            raise DataError(reason if content else "the file is empty", file.path)
+        return StreamDefs(streams)
 
     def _complete(self, streams: StreamDefs) -> StreamDefs:
         """Return the streams, completed by the file."""
@@ -319,26 +334,6 @@ def is_ctf(look: Look) -> bool:
     line = head.partition(b"\n")[0]
     before, bar, after = line.partition(b"|")
     return bool(bar) and (not before or before.strip().isdigit()) and after[:1].isalpha()
-
-
-def guess_streams(file: SourceFile) -> StreamDefs:
-    """Return the streams of the first lines: dense, of the width found, or sparse."""
-    streams: dict[str, StreamDef] = {}
-    content = head_of_content(file, _HEAD_BYTES, PACKINGS)
-    head, _, _ = content.rpartition(b"\n")
-    for line in (head or content).splitlines():
-        for sample in line.decode(errors="replace").split("|")[1:]:
-            name, *values = sample.split() or ["#"]
-            if name.startswith("#") or name in streams or not values:
-                continue
-            is_sparse = ":" in values[0]
-            shape = None if is_sparse else len(values)
-            streams[name] = StreamDef(shape=shape, is_sparse=is_sparse)
-    if not streams:
-        if not content:
-            raise DataError("the file is empty", file.path)
-        raise DataError("the first lines have no sample that tells a stream", file.path)
-    return StreamDefs(streams)
 
 
 def scan_file(

@@ -113,7 +113,7 @@ class JsonLines:
             name: JsonField(
                 definition.sample_shape or (),
                 definition.dtype,
-                _known_type(kinds[name]) if kinds else None,
+                ("object" if kinds[name].are_bytes else kinds[name].dtype) if kinds else None,
                 is_object=bool(kinds) and kinds[name].dtype == "objects",
             )
             for name, definition in definitions.items()
@@ -173,10 +173,6 @@ class JsonLines:
             )
             for row, (reason, stream) in sorted(reasons.items())
         }
-
-
-def _known_type(kind: SampleType) -> str:
-    return "object" if kind.are_bytes else kind.dtype
 
 
 def _parse(line: bytes, read_float: Callable[[str], Any] | None = None) -> dict[str, Any]:

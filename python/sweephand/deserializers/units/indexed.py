@@ -159,7 +159,7 @@ class UnitLoader:
             if column.dtype != kind.dtype and SampleType.of(column).is_like(kind):
                 column, faults = _cast(column, np.dtype(kind.dtype))
                 for row, reason in faults.items():
-                    at = self.rows.row_in_file(rows.start + row)
+                    _, at = self.rows.place_of(rows.start + row)
                     lost = DataError(reason, file.path, stream=name, sequence=at)
                     wrong.setdefault(row, lost)
             if kind.is_ragged and len(usable) < num_rows == column.num_sequences:
@@ -169,7 +169,7 @@ class UnitLoader:
             lengths = column.lengths
             for row in np.flatnonzero(lengths != self.rows.lengths_of(name, rows)).tolist():
                 found = f"the row has {lengths[row]} samples; {_NOT_INDEXED}"
-                at = self.rows.row_in_file(rows.start + row)
+                _, at = self.rows.place_of(rows.start + row)
                 wrong.setdefault(row, StaleError(found, file.path, stream=name, sequence=at))
             checked.append(column)
         return checked, wrong

@@ -8,16 +8,16 @@ from __future__ import annotations
 import io
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.unit_scan import Columns, Facts, RowIds, SampleType, UnitScan
+from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.index_file import Advance, Index, Keep
+from sweephand.files.index_file import Advance, Index
 from sweephand.files.inflate import (
     Compression,
     FileContents,
@@ -25,7 +25,7 @@ from sweephand.files.inflate import (
     compression_of,
     taken_from,
 )
-from sweephand.files.source_file import FileList, Files, SourceFile
+from sweephand.files.source_file import SourceFile
 
 UNIT_BYTES = 1 << 20
 BOM = b"\xef\xbb\xbf"
@@ -201,16 +201,10 @@ class LineUnits(IndexedDeserializer):
     is_text: ClassVar[bool] = True  # lines; a record has checksums, and values of any bytes
     are_whole: bool = False  # each file is one sequence, not each line
 
-    def __init__(
-        self,
-        files: Files | FileList,
-        streams: StreamsLike | None = None,
-        *,
-        index: Keep = "auto",
-        ids: RowIds | None = None,
-    ) -> None:
-        self.contents = FileContents()
-        super().__init__(files, streams, index=index, ids=ids)
+    @cached_property
+    def contents(self) -> FileContents:
+        """The reader of files by their unpacked content."""
+        return FileContents()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments that open it in another process, the same before and after."""

@@ -374,13 +374,10 @@ class RowTable:
         lengths = self.lengths[stream]
         return lengths is None or bool((lengths == self.is_served).all())
 
-    def row_in_file(self, row: int) -> int:
-        """Return the number of a row among those of its file."""
-        return row - int(self._file_rows[self.file_of(row)])
-
-    def file_of(self, row: int) -> int:
-        """Return the number of a row's file."""
-        return int(np.searchsorted(self._file_rows, row, side="right")) - 1
+    def place_of(self, row: int) -> tuple[SourceFile, int]:
+        """Return the file of a row, and its number among the rows there."""
+        file = int(np.searchsorted(self._file_rows, row, side="right")) - 1
+        return self.index.files[file], row - int(self._file_rows[file])
 
     def files_of_rows(self) -> NDArray[np.int64]:
         """Return the number of each row's file."""
@@ -409,13 +406,9 @@ class RowTable:
         if len(self._sizing) == 1:
             where = f"stream {self._sizing[0]!r}, which defines its size"
         for row in empty.tolist():
-            ledger.add(
-                DataError(
-                    f"the sequence has no sample in {where}",
-                    self.index.files[self.file_of(row)].path,
-                    sequence=self.row_in_file(row),
-                )
-            )
+            file, place = self.place_of(row)
+            reason = f"the sequence has no sample in {where}"
+            ledger.add(DataError(reason, file.path, sequence=place))
         self.is_served[empty] = False
 
 
@@ -482,7 +475,7 @@ def _read(own: RowTable, reader: StoredReader, field: str, rows: RowTable) -> li
             )
         for begin, end in pairwise(sample_offsets.tolist()):
             row = len(names)
-            file, place = rows.index.files[rows.file_of(row)], rows.row_in_file(row)
+            file, place = rows.place_of(row)
             if not rows.is_served[row]:  # a damaged one, whatever is left of it
                 names.append(f"{file.name}__{place}")
             elif own.is_served[row] and end - begin == 1 and found:
