@@ -174,12 +174,6 @@ def tfds(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
     return sh.tfds.load(folder, "train", streams=streams(dtype))
 
 
-def raw_tokens(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
-    values.tofile(folder / "x.bin")
-    wanted = streams(dtype, "tokens")
-    return sh.RawTokensDeserializer(folder / "x.bin", values.dtype, 1, wanted)
-
-
 def megatron(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
     write_megatron(folder / "x", list(values[:, None]), dtype=values.dtype.str[1:])
     return sh.MegatronDeserializer(folder / "x", streams(dtype, "tokens"))
@@ -251,7 +245,6 @@ FORMATS = [
     Format(arrow, PLAIN, SOME),
     Format(tfrecords, [SIGNED, SINGLE], DTYPES),
     Format(tfds, PLAIN, SOME),
-    Format(raw_tokens, [*INTEGERS, np.dtype("float16"), SINGLE, DOUBLE], SOME),
     Format(megatron, [np.dtype(name) for name in ("u1", "i1", "i2", "i4", "i8", "u2")], SOME),
     Format(jsonl, [SIGNED, DOUBLE], DTYPES, expected_of_json),
     Format(ctf, [SIGNED, SINGLE, DOUBLE], TEXT_TYPES, expected_of_ctf),

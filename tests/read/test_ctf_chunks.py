@@ -116,27 +116,6 @@ def test_a_file_that_is_entered_at_its_beginning_alone_is_cut_after_a_gib() -> N
     assert chunks.sequences.offsets().tolist() == [0, 3, 5, 6]
 
 
-def test_places_that_do_not_fit_together_are_refused() -> None:
-    good = [packed([0, 5]), packed([0, 1]), np.array([0, 2]), np.array([9], np.uint64)]
-    items = [np.array([3], np.uint64), np.array([0, 1])]
-    _core.formats.CtfChunks(_core.formats.CtfPlaces(*good, *items), 1, [None])
-    for number, value, what in (
-        (1, packed([0]), "lines"),
-        (2, np.array([0, 3]), "sequences"),
-        (2, np.array([2]), "sequences"),
-        (2, np.empty(0, np.int64), "sequences"),
-        (3, np.array([9, 9], np.uint64), "sequences"),
-        (5, np.array([1, 1]), "items"),
-        (5, np.array([0, 2]), "items"),
-    ):
-        wrong = [*good, *items]
-        wrong[number] = value
-        with pytest.raises(ValueError, match=f"an index of text has wrong {what}"):
-            _core.formats.CtfChunks(_core.formats.CtfPlaces(*wrong), 1, [None])
-    with pytest.raises(ValueError, match="an index of text has wrong entries"):
-        _core.formats.CtfChunks(_core.formats.CtfPlaces(*good, *items), 1, [])
-
-
 @pytest.mark.parametrize("sizes", [[3] * 1000, [1, 2**32 - 1] * 300, [7], []])
 def test_packed_sizes_are_as_plain_ones(sizes: list[int]) -> None:
     found = _core.index.unpack_sizes(packed(sizes))

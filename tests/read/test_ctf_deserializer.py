@@ -116,17 +116,6 @@ def test_the_largest_index_of_all_files_is_the_dimension(tmp_path: Path) -> None
     assert source.streams.S.shape == (2**31 - 1,)
 
 
-def test_a_large_file_is_told_in_parts_as_in_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "x.ctf"
-    path.write_text("".join(f"{n} |S {n * 7 % 1013}:1\n" for n in range(3000)))
-    monkeypatch.setattr("sweephand.deserializers.ctf._PART_BYTES", 1000)
-    monkeypatch.setattr("os.cpu_count", lambda: 7)
-    source = sh.MinibatchSource(sh.CTFDeserializer(path))
-    assert source.streams.S.shape == (1013,)
-
-
 @pytest.mark.parametrize("index", ["auto", None])
 def test_an_item_says_which_earlier_one_led_to_it(
     tmp_path: Path, index: Literal["auto"] | None

@@ -75,16 +75,6 @@ def parquet(folder: Path, bad: int | None) -> sh.Deserializer:
     return sh.ParquetDeserializer(folder / "x.parquet", TOKENS)
 
 
-def arrow(folder: Path, bad: int | None) -> sh.Deserializer:
-    pa = pytest.importorskip("pyarrow")
-    rows: list[Any] = [one.tolist() for one in CORPUS.tokens]
-    if bad is not None:
-        rows[bad][0] = None
-    return sh.ArrowDeserializer(
-        pa.table({"tokens": pa.array(rows, pa.list_(pa.int32()))}), TOKENS
-    )
-
-
 def megatron(folder: Path, bad: int | None) -> sh.Deserializer:
     write_megatron(folder / "x", CORPUS.tokens)
     if bad is not None:
@@ -159,7 +149,7 @@ OPEN: dict[Damage, Callable[[Path], sh.Deserializer]] = {
 }
 LOST: dict[Damage, list[int]] = {user: [12, 13, 14]}  # what goes with a damaged item
 FORMATS: list[Damage] = [
-    *(jsonl, tfrecord, ctf, parquet, arrow, megatron, map_items, measured_items, user),
+    *(jsonl, tfrecord, ctf, parquet, megatron, map_items, measured_items, user),
 ]
 
 

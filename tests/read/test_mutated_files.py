@@ -18,7 +18,6 @@ from tests.read.format_corpora import OPEN, Make, hdf5_in_vlen, htk
 from tests.read.test_damage import SLOW, delivered, write, written
 
 import sweephand as sh
-from sweephand import _core
 
 INPUTS = 100_000 if extent.exhaustive else 1_000
 """Of a format; a tenth of those whose libraries take long to open a file."""
@@ -82,28 +81,6 @@ def test_mutated_files_are_data_errors_with_their_file_or_sequences(
         for path in folder.rglob("*"):  # indexes too
             if path.is_file():
                 path.unlink()
-
-
-def test_a_record_without_a_key_tells_no_streams_and_is_damaged(tmp_path: Path) -> None:
-    path = tmp_path / "a.tfrecord"
-    good = sh.tfrecord.encode_example({"tokens": [1, 2]})
-    bad = good.replace(b"\x0a\x06tokens", b"\x1a\x06tokens")
-    assert bad != good
-    frames = b""
-    for record in (bad, good):
-        head = len(record).to_bytes(8, "little")
-        sums = [_core.formats.mask_crc(_core.formats.crc32c(one)) for one in (head, record)]
-        head_sum, record_sum = (one.to_bytes(4, "little") for one in sums)
-        frames += head + head_sum + record + record_sum
-    path.write_bytes(frames)
-    corpus = sh.TFRecordDeserializer(path)
-    with sh.MinibatchSource(corpus, max_sweeps=1, max_errors=5, randomize=False) as source:
-        assert source.next_minibatch(9)["tokens"].as_sequences()[-1].tolist() == [1, 2]
-        assert {error.file for error in source.errors} == {str(path)}
-    path.write_bytes(frames[: len(frames) // 2])
-    with pytest.raises(sh.DataError, match=r"no tf\.train\.Example") as caught:
-        sh.TFRecordDeserializer(path)
-    assert caught.value.file == str(path)
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from tests.extent import draws, sample
 from tests.read.example_model import DamagedError, Stream, decode
 from tests.read.tfrecord_core import (
-    declare,
     decode_blocks,
     decode_records,
     find_offsets,
@@ -207,16 +206,6 @@ def test_a_length_that_lies_ends_records_read_in_blocks(path: Path) -> None:
     assert (caught.value.sequence, caught.value.offset) == (2500, offset)
 
 
-def test_a_file_that_changed_is_stale_also_in_blocks(path: Path) -> None:
-    tfrecord.write(path, EXAMPLES)
-    file, size = _core.read.File(str(path)), path.stat().st_size
-    path.write_bytes(path.read_bytes() + b"more")
-    with pytest.raises(StaleError, match="the file changed"):
-        _core.formats.decode_file_records(
-            declare(STREAMS), file, 0, size, 0, True, _core.formats.Ledger(0)
-        )
-
-
 def test_records_that_end_too_early_are_stale(path: Path) -> None:
     tfrecord.write(path, EXAMPLES)
     path.write_bytes(path.read_bytes()[:-1])
@@ -303,20 +292,6 @@ def test_a_damaged_message_is_an_error_with_its_stream(
     with pytest.raises(DataError, match=reason) as caught:
         read_message(path, example((b"tokens", feature)), [TOKENS])
     assert (caught.value.stream, caught.value.sequence, caught.value.offset) == ("tokens", 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("stream", "reason"),
-    [
-        (Stream("tokens", "int64"), "has 3 values, but its shape wants 1"),
-        (Stream("tokens", "int64", 2, is_sequence=True), "wants a multiple of 2"),
-        (Stream("absent", "int64"), "the record lacks the feature"),
-    ],
-)
-def test_a_feature_that_does_not_fit_is_named(path: Path, stream: Stream, reason: str) -> None:
-    with pytest.raises(DataError, match=reason) as caught:
-        read_message(path, example((b"tokens", ints(1, 2, 3))), [stream])
-    assert caught.value.stream == stream.key
 
 
 SEQUENCE_MESSAGE = tfrecord.encode_sequence_example(
