@@ -19,7 +19,7 @@ from .deserializers.array import ArrayDeserializer as ArrayDeserializer
 from .deserializers.arrow import ArrowDeserializer as ArrowDeserializer
 from .deserializers.csv_files import CSVDeserializer as CSVDeserializer
 from .deserializers.ctf import CTFDeserializer as CTFDeserializer
-from .deserializers.ctf_text import sequence_to_cntk_text_format as sequence_to_cntk_text_format
+from .deserializers.ctf import sequence_to_cntk_text_format as sequence_to_cntk_text_format
 from .deserializers.deserializer import Deserializer as Deserializer
 from .deserializers.image_folder import ImageFolder as ImageFolder
 from .deserializers.jsonl import JSONLDeserializer as JSONLDeserializer

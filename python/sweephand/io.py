@@ -4,8 +4,7 @@ from typing import NoReturn
 
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo
-from sweephand.deserializers.ctf import CTFDeserializer
-from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
+from sweephand.deserializers.ctf import CTFDeserializer, sequence_to_cntk_text_format
 from sweephand.deserializers.user import UserDeserializer
 from sweephand.ext.formats.htk import HTKFeatureDeserializer
 from sweephand.ext.formats.htk import HTKStreamDef as StreamDef
