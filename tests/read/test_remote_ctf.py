@@ -12,7 +12,6 @@ from tests.read.test_ctf_deserializer import STREAMS, labels, write
 from tests.read.test_remote import store
 
 import sweephand as sh
-from sweephand.files import remote
 
 __all__ = ["store"]  # a fixture
 
