@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (47_790, 229),
-    "extensions": (16_940, 77),
+    "extensions": (16_930, 77),
     "a source over arrays": (12_980, 65),
     "C++": (27_010, 169),
-    "tests": (66_330, None),
+    "tests": (66_250, None),
 }
 
 

@@ -1,8 +1,8 @@
 """Record what TFDS and TensorFlow do: `python -m tests.ext.tfds.record_tfds`, by hand and once.
 
 It writes small prepared folders, TFRecord files, and what TFDS reads of them, into
-`tests/golden/tfds`; tests compare ours with that, and with SWEEPHAND_TFDS=1 they compare TFDS
-with it again. A recording is a promise, so this refuses to touch one that exists. It needs
+`tests/golden/tfds`; tests compare ours with that. A recording is a promise, so this refuses to
+touch one that exists: `RECORDINGS` of a later TFDS are compared with it by hand. It needs
 `tensorflow-cpu`, `tensorflow-datasets` and `importlib_resources`.
 """
 

@@ -283,13 +283,8 @@ class _Features(RunDeserializer):
                 np.arange(number + 1), lengths=nothing, faults=[(error, range(number))]
             )
         if self._dimension not in (None, (header.dimension,)):
-            raise DataError(
-                f"a frame has {header.dimension} values, and the stream's shape is "
-                f"{self._dimension}: declare shape={header.dimension}, that of what is stored, "
-                "and frames beside it by context=",
-                file.path,
-                stream=self._name,
-            )
+            reason = f"declare shape={header.dimension}, the values of a frame without context"
+            raise DataError(reason, file.path, stream=self._name)
         firsts, lengths = self._ranges(file, header.num_frames)
         faults = []
         for row in np.flatnonzero(firsts + lengths > header.num_frames).tolist():
