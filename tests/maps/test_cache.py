@@ -126,8 +126,8 @@ def test_a_damaged_byte_is_an_error_and_never_a_wrong_value(lines: Path) -> None
 
 
 def test_making_goes_on_where_it_stopped(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweephand.maps.measure._BATCH_BYTES", 1)
-    monkeypatch.setattr("sweephand.maps.measure._LEAST_BATCH", 16)
+    monkeypatch.setattr("sweephand.maps.kept_pass._BATCH_BYTES", 1)
+    monkeypatch.setattr("sweephand.maps.kept_pass._LEAST_BATCH", 16)
 
     class Stopping(Counting):
         def __call__(self, sequence: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def test_damaged_sequences_are_not_kept(lines: Path) -> None:
     kept = open_lines(lines).map(functions.fails_at_47, cache=True)
     with pytest.raises(sh.DataError, match="47 is not wanted"):
         sh.MinibatchSource(kept)
-    with pytest.warns(RuntimeWarning, match="is not kept"):
+    with pytest.warns(sh.SweephandHint, match="is not kept as some"):
         source = sh.MinibatchSource(kept, max_errors=10, max_sweeps=1)
     assert sum(one.num_sequences for one in source.minibatches(100)) < 200
     source.close()

@@ -132,8 +132,8 @@ def test_what_was_measured_is_kept_beside_the_index(lines: Path) -> None:
 def test_measuring_goes_on_where_it_stopped(
     lines: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweephand.maps.measure._BATCH_BYTES", 1)
-    monkeypatch.setattr("sweephand.maps.measure._LEAST_BATCH", 16)
+    monkeypatch.setattr("sweephand.maps.kept_pass._BATCH_BYTES", 1)
+    monkeypatch.setattr("sweephand.maps.kept_pass._LEAST_BATCH", 16)
     expected = all_of(sh.open(lines).map(Counting(), name="other", size="measured"), sweeps=1)
 
     class Stopping(Counting):

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 import sweephand as sh
-from sweephand.corpus.columns import ColumnData
 from sweephand.errors import DataError
 from sweephand.ext.follow.ledger.read_ledger import read_ledger
 from sweephand.ext.follow.receipts.receipt import (
@@ -23,10 +22,9 @@ from sweephand.ext.follow.receipts.receipt import (
 )
 from sweephand.ext.follow.receipts.receipts import WrittenReceipts
 from sweephand.files.index_arrays import IndexContent, read_index, write_index
-from sweephand.maps.kept_map import KEPT, MadeChunk, pack_chunk, read_chunk
 from sweephand.maps.kept_pass import MEASURED
 from sweephand.run.locks import wait_for_lock
-from sweephand.run.records import AppendedFile, pack_block, resume
+from sweephand.run.records import AppendedFile, pack_block, read_block, resume
 
 Write = Callable[[Path, Sequence[int]], Iterator[int]]
 
@@ -64,41 +62,22 @@ def write_measured(path: Path, items: Sequence[int]) -> Iterator[int]:
     with closing(AppendedFile(wait_for_lock(path))) as file:
         resume(file, MEASURED, SUBJECT)
         for item in items:
-            file.append(pack_block(b"", np.array([item] * 3, "<u4").tobytes()))
+            label = np.array([item] * 3, "<u4").tobytes()
+            file.append(pack_block(label, np.full((3, 2), item, np.float32).tobytes()))
             yield item
 
 
 def read_measured(path: Path) -> list[int]:
     with closing(AppendedFile(wait_for_lock(path))) as file:
         blocks = resume(file, MEASURED, SUBJECT)
-        content = file.content()
-        found = [np.frombuffer(one.payload(content), "<u4").tolist() for one in blocks]
-    assert all(words == words[:1] * 3 for words in found)
-    return [words[0] for words in found]
-
-
-def write_kept(path: Path, items: Sequence[int]) -> Iterator[int]:
-    with closing(AppendedFile(wait_for_lock(path))) as file:
-        resume(file, KEPT, SUBJECT)
-        for item in items:
-            values = np.full((3, 2), item, np.float32)
-            column = ColumnData(values=values, dtype=values.dtype, shape=(2,), num_samples=3)
-            sizes = np.array([3], np.uint32)
-            chunk = MadeChunk(np.array([1], np.uint32), sizes, [column], several=False)
-            file.append(pack_chunk(chunk))
-            yield item
-
-
-def read_kept(path: Path) -> list[int]:
-    with closing(AppendedFile(wait_for_lock(path))) as file:
-        blocks = resume(file, KEPT, SUBJECT)
     found = []
-    with path.open("rb") as chunks:
+    with path.open("rb") as opened:
         for block in blocks:
-            [column] = read_chunk(chunks, block.begin).columns
-            assert column.values is not None
-            assert (column.values == column.values[0, 0]).all()
-            found.append(int(column.values[0, 0]))
+            opened.seek(block.begin)
+            label, payload = read_block(opened)
+            words = {*np.frombuffer(label, "<u4"), *np.frombuffer(payload, np.float32)}
+            assert len(words) == 1
+            found.append(int(words.pop()))
     return found
 
 
@@ -181,7 +160,6 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("map.part", write_measured, read_measured),
-        Kind("map.data.part", write_kept, read_kept),
         Kind("text.sweephand-index", write_the_index, read_the_index, is_whole=True),
         Kind("0.losses", write_ledger, read_losses, refuses=True),
         Kind("0.receipts", write_receipts, read_steps, refuses=True),

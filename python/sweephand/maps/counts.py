@@ -13,7 +13,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import LossMasks, StoredCorpus, concat_masks
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
-from sweephand.maps.kept_pass import KeptPass
+from sweephand.maps.kept_pass import Findings, KeptPass, batches
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.workers import OpenContext
 from sweephand.minibatch.labels import LABELS, are_tokens, spread_weights
@@ -42,14 +42,13 @@ def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
         for option, name in tokens.definition.beside.items()
     }
     names = " ".join(f"{option} {info.name}" for option, info in beside.items())
-    name = f"{names} of {tokens.name}"
-    kept = KeptPass(corpus, opening)
-    if (known := kept.recall(name)) is not None:
-        weights = np.array(known.arrays["weights"])
+    kept = KeptPass(corpus, opening, f"{names} of {tokens.name}")
+    if (known := kept.recall()) is not None:
+        weights = known.arrays["weights"]
         return replace(corpus, masks=LossMasks(offsets_of(known.counts), known.values, weights))
-    found = _masks_of(corpus, kept, tokens, beside)
+    found = _masks_of(corpus, opening, tokens, beside)
     counts = found.counts.astype(np.uint32)
-    kept.keep(name, found.bounds, counts, arrays={"weights": found.weights})
+    kept.keep(Findings(counts, found.bounds, arrays={"weights": found.weights}))
     return replace(corpus, masks=found)
 
 
@@ -98,14 +97,14 @@ def _beside(
 
 def _masks_of(
     corpus: StoredCorpus,
-    kept: KeptPass,
+    opening: OpenContext,
     tokens: StreamInfo,
     beside: Mapping[str, StreamInfo],
 ) -> LossMasks:
     runs: list[LossMasks] = []
     numbers: list[NDArray[np.uint64]] = []
     stored = StoredStreams(corpus)
-    for which, batch in kept.batches():
+    for which, batch in batches(corpus, opening):
         sequences = stored.sequences_of(batch)
         offsets = sequences[tokens.name].as_arrays()[1]
         is_on, weights = np.ones(offsets[-1], np.bool_), None
@@ -218,7 +217,6 @@ def _in_order(
     return LossMasks(offsets_of(counts), joined.bounds, joined.weights)
 
 
-_PASS = "counts of {}"
 _MOST_ITEMS = 2**32 - 2
 
 
@@ -249,24 +247,29 @@ def with_counts(
     own = {info.name for info in corpus.streams}
     names = [name for name in names if name in own]
     found = {name: corpus.counts[name] for name in names if name in corpus.counts}
-    kept = KeptPass(corpus, opening)
+    missing = []
     for name in names:
-        if name not in found and (known := kept.recall(_PASS.format(name))) is not None:
-            found[name] = known.values
-    if missing := [name for name in names if name not in found]:
-        found |= _carried(corpus, missing, kept)
-        for name in missing:
-            kept.keep(_PASS.format(name), found[name])
+        if name not in found:
+            kept = KeptPass(corpus, opening, f"counts of {name}")
+            known = kept.recall()
+            if known is None:
+                missing.append((name, kept))
+            else:
+                found[name] = known.values
+    if missing:
+        found |= _carried(corpus, [name for name, _ in missing], opening)
+    for name, kept in missing:
+        kept.keep(Findings.one_each(found[name]))
     return replace(corpus, counts={name: found[name] for name in names})
 
 
 def _carried(
-    corpus: StoredCorpus, names: Collection[str], kept: KeptPass
+    corpus: StoredCorpus, names: Collection[str], opening: OpenContext
 ) -> dict[str, NDArray[np.uint32]]:
     """Return the counts of all sequences; those that are damaged carry nothing."""
     numbers = {info.name: number for number, info in enumerate(corpus.streams)}
     found = {name: np.zeros(corpus.num_sequences, np.uint32) for name in names}
-    for which, batch in kept.batches():
+    for which, batch in batches(corpus, opening):
         for name in names:
             offsets = batch.sample_offsets(numbers[name])
             counts = np.ones(len(which), int) if offsets is None else np.diff(offsets)

@@ -4,16 +4,17 @@ They lie in an index of their own. While a map is measured, a file grows there, 
 `run/records.py`, from which a pass that was stopped goes on::
 
     first block   label: digest of the meaning and the files, 32 hex digits
-    other blocks  payload: u32, little endian; of every sequence how many are made of it, and
-                  their sizes
+    other blocks  label: u32, little endian; 1 if the map returned lists, of how many sequences
+                  it is, of each of them how many are made of it, and the sizes of those
+                  payload: what was made, as a packed chunk, if the map has ``cache=True``
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,254 +32,203 @@ from sweephand.files.index_file import (
     places_to_write,
     trusted_owners,
 )
-from sweephand.files.source_file import SourceFile
 from sweephand.maps.digests import why_undigested
 from sweephand.maps.workers import OpenContext
 from sweephand.run.locks import wait_for_lock
 from sweephand.run.records import AppendedFile, RecordKind, pack_block, resume
 
-MEASURED = RecordKind(b"SWEEPMSR", 1, "file of measured sizes", "delete it")
-
-
-class Sizes(NamedTuple):
-    """Sizes of the results of a map."""
-
-    counts: NDArray[np.uint32]  # how many sequences it makes of each
-    sizes: NDArray[np.uint32]
-    several: bool  # it returns lists
-
-
-@dataclass(frozen=True)
-class MeasuredStore:
-    """The place of a map's measurements of files; without files there is none."""
-
-    files: Sequence[SourceFile]
-    meaning: Mapping[str, Any]  # all that decides what is measured, as JSON
-    num_sequences: int
-
-    @classmethod
-    def of(cls, corpus: Corpus, fingerprint: str) -> MeasuredStore:
-        """Return the place of a map's or filter's measurements of a corpus."""
-        meaning = {
-            "format": "map",
-            "map": fingerprint,
-            "of": list(corpus.names),
-            "streams": [info.describe() for info in corpus.streams],
-            "index": None if corpus.index is None else corpus.index.name,
-            "size": [corpus.num_sequences, corpus.core.num_samples],
-        }
-        is_known = not any(map(why_undigested, [fingerprint, *corpus.names]))
-        return cls(corpus.files if is_known else (), meaning, corpus.num_sequences)
-
-    def read(self) -> Sizes | None:
-        """Return the kept sizes, if they belong to the files as they are."""
-        found = self.read_index()
-        return None if found is None else found[1]
-
-    def read_index(self) -> tuple[IndexContent, Sizes, Path] | None:
-        """Return the kept sizes, with their other arrays and their path."""
-        for path in self.places:
-            content = read_index(path, self.meaning, trusted_owners(self.files[0]))
-            if content is None or list(content.described) != describe_files(self.files):
-                continue
-            counts, sizes = content.arrays["counts"], content.arrays["sizes"]
-            several = content.facts[0].get("several")
-            if (
-                isinstance(several, bool)
-                and counts.shape == (self.num_sequences,)
-                and sizes.shape == (int(counts.sum(dtype=np.uint64)),)
-                and counts.dtype == sizes.dtype == np.uint32
-                and (sizes > 0).all()
-            ):
-                return content, Sizes(np.array(counts), np.array(sizes), several), path
-        return None
-
-    @contextmanager
-    def begin(self) -> Iterator[MeasuringPass]:
-        """Resume a pass that was stopped, or begin a new pass; finished parts stay."""
-        place = self.place_to_write()
-        if place is None:
-            yield MeasuringPass(self, None, [])
-            return
-        path = place.with_name(f"{place.name}.part")
-        try:
-            file = AppendedFile(wait_for_lock(path))
-        except OSError:  # writing is not allowed here
-            yield MeasuringPass(self, None, [])
-            return
-        with closing(file):
-            found = self.read()  # another process may have measured meanwhile
-            if found is not None:
-                yield MeasuringPass(self, None, [], found)
-                path.unlink(missing_ok=True)
-                return
-            try:
-                blocks = resume(file, MEASURED, self.digest.encode())
-            except OSError:  # a full disk
-                yield MeasuringPass(self, None, [])
-                return
-            content = file.content()
-            words = [np.frombuffer(one.payload(content), "<u4").tolist() for one in blocks]
-            progress = MeasuringPass(self, file, [word for block in words for word in block])
-            yield progress
-            if progress.is_finished:
-                path.unlink(missing_ok=True)
-
-    def keep(
-        self,
-        sizes: Sizes,
-        arrays: Mapping[str, NDArray[Any]] | None = None,
-        facts: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Keep the measurements, with optional arrays and facts, if there is a place."""
-        if not self.places:
-            return
-        counts, own, several = sizes
-        num_files = len(self.files)
-        whole = {"counts": counts, "sizes": own, **(arrays or {})}
-        content = IndexContent(
-            described=describe_files(self.files),
-            facts=[{"several": several, **(facts or {})}, *([{}] * (num_files - 1))],
-            arrays=whole,
-            starts={
-                name: np.array([0, *([len(array)] * num_files)], np.int64)
-                for name, array in whole.items()
-            },
-        )
-        owners = trusted_owners(self.files[0])
-        keep_index(content, self.meaning, places_to_write(self.places, owners))
-
-    @property
-    def digest(self) -> str:
-        """Digest of the map and the files that are measured."""
-        return digest_of(to_json([self.meaning, describe_files(self.files)]))
-
-    @property
-    def places(self) -> list[Path]:
-        """Places for it, the best first."""
-        return index_places(self.files, self.meaning) if self.files else []
-
-    def place_to_write(self) -> Path | None:
-        """Return where it is written first; None if there is no such place."""
-        if not self.files:
-            return None
-        for path in places_to_write(self.places, trusted_owners(self.files[0])):
-            with suppress(OSError):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if os.access(path.parent, os.W_OK):
-                    return path
-        return None
-
-
-class MeasuringPass:
-    """Progress of a measuring pass; `found` is all of it, if it is kept."""
-
-    def __init__(
-        self,
-        store: MeasuredStore,
-        file: AppendedFile | None,
-        words: list[int],
-        found: Sizes | None = None,
-    ) -> None:
-        self.found = found
-        self._store = store
-        self._file = file
-        self._counts: list[int] = []
-        self._sizes: list[int] = []
-        self._several = False
-        self._is_clean = True
-        self.is_finished = False
-        at = 0
-        while at < len(words):
-            self._counts.append(words[at] & _COUNT)
-            self._several = self._several or bool(words[at] & _LIST)
-            self._sizes += words[at + 1 : at + 1 + self._counts[-1]]
-            at += 1 + self._counts[-1]
-
-    @property
-    def num_done(self) -> int:
-        """Sequences that are measured."""
-        return len(self._counts)
-
-    def add(self, sizes: Sequence[Sequence[int]], *, several: bool, is_clean: bool) -> None:
-        """Add the sizes of the results of the next sequences."""
-        self._several = self._several or several
-        self._is_clean = self._is_clean and is_clean
-        words: list[int] = []
-        mark = _LIST if several else 0
-        for own in sizes:
-            self._counts.append(len(own))
-            self._sizes += own
-            words += [len(own) | mark, *own]
-        if self._file is not None and self._is_clean and words:
-            try:
-                self._file.append(pack_block(b"", np.array(words, "<u4").tobytes()))
-            except OSError:  # a full disk: it is measured all the same
-                self._file = None
-
-    def finish(self) -> Sizes:
-        """Return all that was measured, and keep it if nothing was damaged."""
-        counts, sizes = (np.array(one, np.uint32) for one in (self._counts, self._sizes))
-        found = Sizes(counts, sizes, self._several)
-        if self._is_clean:
-            self._store.keep(found)
-            self.is_finished = True
-        return found
-
-
-_LIST = 1 << 31  # beside a count: the map returned a list
-_COUNT = _LIST - 1
-
+MEASURED = RecordKind(b"SWEEPMSR", 2, "file of a map", "delete it, and it is made again")
 
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples
 
 
-class PassFindings(NamedTuple):
-    """Findings of a pass."""
+class Findings(NamedTuple):
+    """Findings of a pass: of a map the sizes of what it makes."""
 
     counts: NDArray[np.uint32]  # how many values each sequence has
-    values: NDArray[np.uint32]  # those of all sequences, below 2^32 - 1
+    values: NDArray[np.uint32]  # those of all sequences
     facts: Mapping[str, Any] = {}  # others, as JSON
     arrays: Mapping[str, NDArray[Any]] = {}  # and as arrays
+    path: Path | None = None  # of the index that keeps them
+
+    @classmethod
+    def one_each(cls, values: NDArray[np.uint32], **facts: Any) -> Findings:
+        """Return one value of each sequence."""
+        return cls(np.ones(len(values), np.uint32), values, facts)
+
+
+@dataclass
+class Part:
+    """Results of a map for sequences that follow each other in storage order."""
+
+    # of each sequence, those of what is made of it, in samples; none if it is left out
+    sizes: list[list[int]] = field(default_factory=list)
+    several: bool = False  # the map returned a list of sequences
+    made: list[list[Any]] = field(default_factory=list)  # the samples, where they are wanted
+    is_clean: bool = True  # whether none of them is damaged
 
 
 class KeptPass:
-    """A pass over all sequences of a corpus in storage order.
+    """A pass over all sequences of a corpus in storage order, whose findings have a name.
 
-    Nothing is kept of a pass that met damaged sequences, as they may be mended.
+    Nothing is kept of a pass that met damaged sequences, as they may be mended, and nothing
+    without files, or if a function has no digest.
     """
 
-    def __init__(self, corpus: Corpus, opening: OpenContext) -> None:
-        self._corpus, self._ledger = corpus, opening.ledger
-        self._num_errors = len(self._ledger.errors)
+    def __init__(self, corpus: Corpus, opening: OpenContext, name: str) -> None:
+        self._ledger = opening.ledger
+        self._num_left = self._ledger.num_left
+        is_known = not any(map(why_undigested, [name, *corpus.names]))
+        self._files = corpus.files if is_known else ()
+        self._meaning = {
+            "format": "map",
+            "version": 2,
+            "map": name,
+            "of": list(corpus.names),
+            "streams": [info.describe() for info in corpus.streams],
+            "index": None if corpus.index is None else corpus.index.name,
+            "size": [corpus.num_sequences, corpus.core.num_samples],
+        }
+        self._places = index_places(self._files, self._meaning) if self._files else []
 
-    def recall(self, name: str) -> PassFindings | None:
+    def recall(self) -> Findings | None:
         """Return the findings of an earlier pass, if the files are as they were."""
-        kept = MeasuredStore.of(self._corpus, name).read_index()
-        if kept is None:
-            return None
-        content, (counts, sizes, _), _ = kept
-        return PassFindings(counts, sizes - np.uint32(1), content.facts[0], content.arrays)
+        for path in self._places:
+            content = read_index(path, self._meaning, trusted_owners(self._files[0]))
+            if content is not None and list(content.described) == describe_files(self._files):
+                arrays = {name: np.array(one) for name, one in content.arrays.items()}
+                own = arrays.pop("counts"), arrays.pop("values")
+                return Findings(*own, content.facts[0], arrays, path)
+        return None
 
-    def batches(self) -> Iterator[tuple[NDArray[np.uint64], _core.engine.Batch]]:
-        """Yield the numbers of sequences, and a batch with about a megabyte of them."""
-        samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, self._corpus.sample_bytes)))
-        for numbers, batch in one_pass(self._corpus, self._ledger, samples, load_ahead=True):
-            if len(numbers):
-                yield numbers, batch
+    def keep(self, found: Findings) -> None:
+        """Keep the findings of the pass."""
+        if not self._places or self._ledger.num_left < self._num_left:
+            return
+        others = len(self._files) - 1
+        arrays = {"counts": found.counts, "values": found.values, **found.arrays}
+        content = IndexContent(
+            described=describe_files(self._files),
+            facts=[found.facts, *([{}] * others)],
+            arrays=arrays,
+            starts={
+                name: np.array([0, *([len(array)] * (others + 1))], np.int64)
+                for name, array in arrays.items()
+            },
+        )
+        owners = trusted_owners(self._files[0])
+        keep_index(content, self._meaning, places_to_write(self._places, owners))
 
-    def keep(
-        self,
-        name: str,
-        values: NDArray[np.uint32],
-        counts: NDArray[np.uint32] | None = None,
-        facts: Mapping[str, Any] | None = None,
-        arrays: Mapping[str, NDArray[Any]] | None = None,
+    @contextmanager
+    def begin(self) -> Iterator[Unfinished]:
+        """Resume a pass that was stopped, or begin a new pass; finished parts stay."""
+        unfinished = Unfinished(self._place_to_write())
+        with ExitStack() as stack:
+            try:
+                if unfinished.place is not None:
+                    lock = wait_for_lock(unfinished.path)
+                    unfinished.file = stack.enter_context(closing(AppendedFile(lock)))
+                    unfinished.found = self.recall()  # another process may have made it
+                    if unfinished.found is None:
+                        described = to_json([self._meaning, describe_files(self._files)])
+                        unfinished.resume(digest_of(described).encode())
+            except OSError as error:  # writing is not allowed here, or a full disk
+                unfinished.error = error
+            yield unfinished
+            if unfinished.found is not None or unfinished.error or unfinished.is_over:
+                unfinished.remove()
+
+    def _place_to_write(self) -> Path | None:
+        """Return where findings are written first; None if there is no such place."""
+        for path in self._places:
+            if places_to_write([path], trusted_owners(self._files[0])):
+                with suppress(OSError):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    if os.access(path.parent, os.W_OK):
+                        return path
+        return None
+
+
+def batches(
+    corpus: Corpus, opening: OpenContext
+) -> Iterator[tuple[NDArray[np.uint64], _core.engine.Batch]]:
+    """Yield the numbers of sequences, and a batch with about a megabyte of them."""
+    samples = batch_samples(corpus)
+    for numbers, batch in one_pass(corpus, opening.ledger, samples, load_ahead=True):
+        if len(numbers):
+            yield numbers, batch
+
+
+class Unfinished:
+    """A pass that is under way, and its file; `found` is all of it, if it is kept."""
+
+    def __init__(self, place: Path | None) -> None:
+        self.place = place  # of its index
+        self.file: AppendedFile | None = None
+        self.found: Findings | None = None
+        self.error: OSError | None = None  # why it is not written
+        self.is_clean, self.is_over = True, False  # whether its file is of no use any more
+        self.offsets: list[int] = []  # of what is written, in bytes
+        self.num_done = 0  # sequences
+        self._several = False
+        self._counts: list[NDArray[np.uint32]] = []
+        self._sizes: list[NDArray[np.uint32]] = []
+
+    @property
+    def path(self) -> Path:
+        """The path of its file."""
+        assert self.place is not None
+        return self.place.with_name(f"{self.place.name}.part")
+
+    def resume(self, subject: bytes) -> None:
+        """Go on with what the file has."""
+        assert self.file is not None
+        for block in resume(self.file, MEASURED, subject):
+            several, count, *_ = words = np.frombuffer(block.label, "<u4")
+            self.offsets.append(block.begin)
+            self._note(bool(several), words[2 : 2 + count], words[2 + count :])
+
+    def add(self, part: Part, packed: bytes = b"") -> None:
+        """Add the results of the next sequences, and what was made, if it is to be kept."""
+        counts = np.array([len(own) for own in part.sizes], np.uint32)
+        sizes = np.array([size for own in part.sizes for size in own], np.uint32)
+        self._note(part.several, counts, sizes)
+        self.is_clean = self.is_clean and part.is_clean
+        if self.file is None or self.error is not None or not self.is_clean:
+            return
+        label = np.concatenate([[part.several, len(counts)], counts, sizes]).astype("<u4")
+        begin = self.file.end
+        try:
+            self.file.append(pack_block(label.tobytes(), packed))
+        except OSError as error:  # a full disk: it is measured all the same
+            self.error = error
+        else:
+            self.offsets.append(begin)
+
+    def findings(self) -> Findings:
+        """Return all that was measured."""
+        return Findings(
+            np.concatenate([np.zeros(0, np.uint32), *self._counts]),
+            np.concatenate([np.zeros(0, np.uint32), *self._sizes]),
+            {"several": self._several},
+        )
+
+    def remove(self) -> None:
+        """Remove its file, if it has one."""
+        if self.place is not None:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+    def _note(
+        self, several: bool, counts: NDArray[np.uint32], sizes: NDArray[np.uint32]
     ) -> None:
-        """Keep the findings of the pass, by default one value of each sequence."""
-        if len(self._ledger.errors) == self._num_errors:
-            counts = np.ones(len(values), np.uint32) if counts is None else counts
-            sizes = values + np.uint32(1)  # no size is 0
-            store = MeasuredStore.of(self._corpus, name)
-            store.keep(Sizes(counts, sizes, False), arrays, facts)
+        self._several = self._several or several
+        self._counts.append(counts)
+        self._sizes.append(sizes)
+        self.num_done += len(counts)
+
+
+def batch_samples(corpus: Corpus) -> int:
+    """Return how many samples a batch of a pass has."""
+    return max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, corpus.sample_bytes)))

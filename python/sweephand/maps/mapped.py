@@ -17,6 +17,7 @@ from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.reader import Reader
+from sweephand.corpus.streams import StreamInfo
 from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.kept_map import cached_corpus
 from sweephand.maps.key import KeyContext
@@ -52,17 +53,21 @@ def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: OpenContext) -> 
     check_name(stored, wanted.name)
     stored = replace(stored, counts={})  # of streams that may have changed
     opening.workers.check(wanted)
-    if wanted.cache:
-        kept = cached_corpus(stored, wanted, opening)
-        if kept is not None:
-            return kept
     streams = StoredStreams(stored)
     look = look_at_first(streams, wanted, opening)
+    infos = [
+        replace(info, classes=wanted.classes.get(info.name, ()))
+        for info in look.streams(streams, keeps_size=wanted.size == "same")
+    ]
+    if wanted.cache:
+        kept = cached_corpus(streams, wanted, look, infos, opening)
+        if kept is not None:
+            return kept
     expansion: Expansion | None = None
     if wanted.size != "same":
         has_results, expansion, counts = measure(streams, wanted, look, opening)
         stored = replace(stored.keep(has_results), counts=counts)
-    reader = _reader(stored, wanted, look, expansion, opening)
+    reader = _reader(stored, wanted, look, infos, expansion, opening)
     return stored.read_by([reader]) if expansion is None else expansion.corpus(stored, reader)
 
 
@@ -79,6 +84,7 @@ def _reader(
     corpus: StoredCorpus,
     wanted: SequenceMap,
     look: FirstLook,
+    streams: list[StreamInfo],
     expansion: Expansion | None,
     opening: OpenContext,
 ) -> MappedReader:
@@ -86,10 +92,7 @@ def _reader(
     first = corpus.readers[0]
     run = MapRun(stored, wanted, look, expansion, opening)
     return MappedReader(
-        streams=[
-            replace(info, classes=wanted.classes.get(info.name, ()))
-            for info in look.streams(stored, keeps_size=expansion is None)
-        ],
+        streams=streams,
         chunks=corpus.chunk_starts if expansion is None else expansion.chunks(corpus),
         measure=(
             (lambda: corpus.sizing) if expansion is None else (lambda: expansion.sizing(corpus))

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.casts import whole_number
-from sweephand.corpus.columns import ColumnData, offsets_of, ranges
+from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
 from sweephand.corpus.ids import PartIds
 from sweephand.corpus.ledger import Ledger
@@ -30,7 +30,7 @@ from sweephand.errors import StaleError, SweephandHint, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.digests import why_undigested
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.kept_pass import MeasuredStore, Sizes
+from sweephand.maps.kept_pass import Findings, KeptPass, Part, batch_samples
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.known_map import Lengths, sizes_and_counts
 from sweephand.maps.sequence_map import SequenceMap, SizeOf
@@ -53,6 +53,11 @@ class Expansion:
     counts: NDArray[np.uint32]  # how many it makes of each
     sizes: NDArray[np.uint32]  # in samples
     several: bool  # whether it returns lists: of one sequence several may come
+
+    @classmethod
+    def of(cls, found: Findings) -> Expansion:
+        """Return those that were found."""
+        return cls(found.counts[found.counts > 0], found.values, found.facts["several"])
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -109,76 +114,49 @@ class Expansion:
 
 
 _COMPARED = 4  # sequences
-_NEARLY = 1e-3  # of the largest number: processors sum in other orders
 
 
-class KeptCheck:
-    """A comparison of the first sequences of a corpus; StaleError if what is made differs."""
+def check_kept(
+    stored: StoredStreams,
+    opening: OpenContext,
+    task: MakeTask,
+    found: Findings,
+    whose: str,
+    heads: Mapping[str, int] | None = None,
+) -> list[Samples]:
+    """Make the first results again, and return them if the task keeps them.
 
-    def __init__(
-        self,
-        stored: StoredStreams,
-        opening: OpenContext,
-        task: Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask],
-        path: str,
-    ) -> None:
-        self._stored, self._opening, self._task, self._path = stored, opening, task, path
-
-    def sizes(
-        self, kept: Sizes, heads: Mapping[str, int] | None = None, most: int = _COMPARED
-    ) -> list[Samples]:
-        """Compare sizes, and return what was made if the task keeps that."""
-        made: list[Samples] = []
-        batches = one_pass(self._stored.corpus, self._opening.ledger, 1, heads=heads)
-        with closing(batches):
-            for numbers, batch in islice(batches, min(most, _COMPARED)):
-                if len(numbers) == 0:
-                    continue
-                task = self._task(numbers, batch)
-                found: Any = self._opening.workers.run_first(task)
-                for wrong in found.wrong.values():
-                    raise wrong
-                number = int(numbers[0])
-                begin = int(kept.counts[:number].sum(dtype=np.uint64))
-                own = kept.sizes[begin : begin + int(kept.counts[number])].tolist()
-                if found.sizes[0] != own:
-                    self._refuse(task, f"sizes {found.sizes[0]} where {own} were kept")
-                made += found.made[0] if found.made else []
-        return made
-
-    def columns(self, made: Mapping[str, ColumnData], kept: list[ColumnData]) -> None:
-        """Compare the first sequences of columns with those that were made."""
-        for (name, own), other in zip(made.items(), kept, strict=True):
-            count = own.num_sequences
-            is_same = np.array_equal(own.lengths, other.lengths[:count]) and all(
-                one is None or (beside is not None and _alike(one, beside[: len(one)]))
-                for one, beside in (
-                    (own.values, other.values),
-                    (own.element_offsets, other.element_offsets),
-                    (own.indices, other.indices),
-                )
-            )
-            if not is_same:
-                self._refuse(None, f"other values of stream {name!r} than those that were kept")
-
-    def _refuse(self, task: MapTask | None, how: str) -> None:
-        raise StaleError(
-            f"it makes {how} under its version or digest: what it does depends on something "
-            "else, such as a file. Give it another version=, or delete the kept file",
-            self._path,
-            sequence=None if task is None else task.ids[0],
-        )
+    StaleError if their sizes are not those that were kept.
+    """
+    made: list[Samples] = []
+    starts = offsets_of(found.counts)
+    with closing(one_pass(stored.corpus, opening.ledger, 1, heads=heads)) as batches:
+        for numbers, batch in islice(batches, _COMPARED):
+            if len(numbers) == 0:
+                continue
+            wanted = task(numbers, batch)
+            now: Measured = opening.workers.run_first(wanted)
+            for wrong in now.wrong.values():
+                raise wrong
+            begin, end = starts[int(numbers[0]) :][:2]
+            own = found.values[begin:end].tolist()
+            if now.sizes[0] != own:
+                how = f"sizes {now.sizes[0]} where {own} were kept"
+                raise stale(whose, found, how, wanted.ids[0])
+            made += now.made[0] if now.made else []
+    return made
 
 
-def _alike(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    if one.shape != other.shape or one.dtype.kind not in "fc":
-        return bool(np.array_equal(one, other))
-    largest = float(np.abs(one[np.isfinite(one)]).max(initial=0))
-    return bool(np.allclose(one, other, rtol=0, atol=_NEARLY * largest, equal_nan=True))
+def stale(whose: str, found: Findings, how: str, sequence: str | None = None) -> StaleError:
+    """Return the error of a map that makes something else than what was kept."""
+    return StaleError(
+        f"{whose} makes {how} under its version or digest: what it does depends on something "
+        "else, such as a file. Give it another version=, or delete the kept file",
+        str(found.path),
+        sequence=sequence,
+    )
 
 
-_BATCH_BYTES = 1 << 20
-_LEAST_BATCH = 256  # samples
 _BATCHES_AHEAD = 2
 
 
@@ -204,7 +182,7 @@ def measure(
     kept = found.counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
-    expansion = Expansion(found.counts[kept], found.sizes, found.several)
+    expansion = Expansion.of(found)
     return kept, expansion, {name: one[kept] for name, one in carried.items()}
 
 
@@ -230,7 +208,7 @@ def _lengths(
     lengths: Lengths,
     look: FirstLook,
     opening: OpenContext,
-) -> tuple[Sizes, Mapping[str, NDArray[np.uint32]]]:
+) -> tuple[Findings, Mapping[str, NDArray[np.uint32]]]:
     """Ask for the size and counts of every sequence, in one pass over stored sequences.
 
     Where heads of samples are enough for most sequences, the others are read again.
@@ -247,9 +225,9 @@ def _lengths(
     return _one_each(sizes), carried
 
 
-def _one_each(sizes: NDArray[np.uint32]) -> Sizes:
+def _one_each(sizes: NDArray[np.uint32]) -> Findings:
     """Return the sizes of maps that make one sequence of each, or none where the size is 0."""
-    return Sizes((sizes > 0).astype(np.uint32), sizes[sizes > 0], False)
+    return Findings((sizes > 0).astype(np.uint32), sizes[sizes > 0], {"several": False})
 
 
 def _lengths_of(
@@ -274,15 +252,15 @@ def _lengths_of(
     how = f"{lengths.name}, of {heads}" if heads else lengths.name
     words = _measured(stored, wanted, opening, task, how, heads)
     sizes, carried = sizes_and_counts(
-        words.sizes, words.counts, lengths.streams, look.definitions
+        words.values, words.counts, lengths.streams, look.definitions
     )
-    firsts = words.sizes[np.cumsum(words.counts) - words.counts]
+    firsts = words.values[np.cumsum(words.counts) - words.counts]
     return sizes, carried, (words.counts == 1) & (firsts == UNKNOWN)
 
 
 def _declared_sizes(
     stored: StoredStreams, wanted: SequenceMap, size_of: SizeOf, context: KeyContext
-) -> Sizes:
+) -> Findings:
     """Ask the user's function for the size of every sequence."""
     corpus = stored.corpus
     of_all = context.of_all_sweeps()
@@ -319,13 +297,12 @@ def _measured(
     task: MakeTask,
     how: str = "",
     heads: Mapping[str, int] | None = None,
-) -> Sizes:
+) -> Findings:
     """Return the kept result of an earlier pass, or make a new pass."""
-    store = MeasuredStore.of(stored.corpus, f"{wanted.fingerprint} {how}".rstrip())
-    if (kept := store.read_index()) is not None:
-        _, sizes, path = kept
-        KeptCheck(stored, opening, task, f"{wanted} in {path}").sizes(sizes, heads)
-        return sizes
+    kept = KeptPass(stored.corpus, opening, f"{wanted.fingerprint} {how}".rstrip())
+    if (known := kept.recall()) is not None:
+        check_kept(stored, opening, task, known, str(wanted), heads)
+        return known
     if (reason := why_undigested(wanted.fingerprint)) and stored.corpus.files:
         warnings.warn(
             f"{wanted} is measured whenever it is opened, as it has no digest ({reason}): give "
@@ -334,39 +311,32 @@ def _measured(
             stacklevel=2,
         )
     count = stored.corpus.num_sequences
-    with store.begin() as progress, show_progress(f"measuring {wanted}", count) as advance:
-        if progress.found is not None:
-            return progress.found
-        advance(progress.num_done)
-        for one in rounds(stored, opening, task, progress.num_done, heads):
-            progress.add(one.sizes, several=one.several, is_clean=one.is_clean)
-            advance(len(one.sizes))
-        return progress.finish()
-
-
-@dataclass
-class Round:
-    """Sizes of the sequences that come next in storage order."""
-
-    # see `Measured`
-    sizes: list[list[int]] = field(default_factory=list)
-    several: bool = False
-    made: list[list[Samples]] = field(default_factory=list)
-    is_clean: bool = True  # whether none of them is damaged
+    with kept.begin() as unfinished, show_progress(f"measuring {wanted}", count) as advance:
+        if unfinished.found is not None:
+            return unfinished.found
+        advance(unfinished.num_done)
+        for part in parts_of(stored, opening, task, unfinished.num_done, heads):
+            unfinished.add(part)
+            advance(len(part.sizes))
+        found = unfinished.findings()
+        if unfinished.is_clean:
+            kept.keep(found)
+            unfinished.is_over = True
+        return found
 
 
 MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
 """Returns the task for the sequences with these numbers, which are those of a ragged batch."""
 
 
-def rounds(
+def parts_of(
     stored: StoredStreams,
     opening: OpenContext,
     task: MakeTask,
     begin: int,
     heads: Mapping[str, int] | None = None,
-) -> Iterator[Round]:
-    """Measure all sequences from `begin`, round by round, with several in flight.
+) -> Iterator[Part]:
+    """Measure all sequences from `begin`, part by part, with several in flight.
 
     Of streams that `heads` names, samples are cut to that many bytes.
     """
@@ -378,32 +348,29 @@ def rounds(
         costs = guess_seconds(stored.bytes_of(batch) + 1)
         return numbers, opening.workers.run(wanted, costs)
 
-    samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, stored.corpus.sample_bytes)))
+    samples = batch_samples(stored.corpus)
+    batches = one_pass(stored.corpus, opening.ledger, samples, begin=begin, heads=heads)
     done = begin
     with ThreadPoolExecutor(_BATCHES_AHEAD, "sweephand-measure") as ahead:
         asked: deque[Future[tuple[NDArray[np.uint64], list[Any]]]] = deque()
-        for numbers, batch in one_pass(
-            stored.corpus, opening.ledger, samples, begin=begin, heads=heads
-        ):
-            asked.append(ahead.submit(measured, numbers, batch))
-            if len(asked) > _BATCHES_AHEAD:
-                one = _round(*asked.popleft().result(), done, opening.ledger)
-                done += len(one.sizes)
-                yield one
-        while asked:
-            one = _round(*asked.popleft().result(), done, opening.ledger)
-            done += len(one.sizes)
-            yield one
-    missing = stored.corpus.num_sequences - done
-    if missing:
-        yield Round([[1]] * missing, is_clean=False)
+        while True:
+            if (one := next(batches, None)) is not None:
+                asked.append(ahead.submit(measured, *one))
+            elif not asked:
+                break
+            if one is None or len(asked) > _BATCHES_AHEAD:
+                part = _part(*asked.popleft().result(), done, opening.ledger)
+                done += len(part.sizes)
+                yield part
+    if missing := stored.corpus.num_sequences - done:
+        yield Part([[1]] * missing, is_clean=False)
 
 
-def _round(
+def _part(
     numbers: NDArray[np.uint64], parts: Iterable[Measured], done: int, ledger: Ledger
-) -> Round:
+) -> Part:
     """Return the sizes of the sequences up to the last of `numbers`, damaged ones included."""
-    found = Round()
+    found = Part()
     for part in parts:
         found.sizes += part.sizes
         found.made += part.made

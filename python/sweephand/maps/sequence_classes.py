@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, shown
-from sweephand.maps.kept_pass import KeptPass
+from sweephand.maps.kept_pass import Findings, KeptPass, batches
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.stored_streams import StoredStreams
@@ -49,11 +49,11 @@ def classes_of(corpus: Corpus, by: By, opening: OpenContext) -> SequenceClasses:
         return _numbered(_of_function(corpus, by, opening), corpus.num_sequences)
     info = _checked(corpus, by)
     narrow = _with_reader_of(corpus, info)
-    kept, name = KeptPass(narrow, opening), f"sorted classes of {info.name}"
-    if (known := kept.recall(name)) is not None:
+    kept = KeptPass(narrow, opening, f"sorted classes of {info.name}")
+    if (known := kept.recall()) is not None:
         return SequenceClasses(list(known.facts["names"]), known.values.astype(np.int64))
-    found = _numbered(_of_stream(narrow, info, kept), corpus.num_sequences)
-    kept.keep(name, found.numbers.astype(np.uint32), facts={"names": found.names})
+    found = _numbered(_of_stream(narrow, info, opening), corpus.num_sequences)
+    kept.keep(Findings.one_each(found.numbers.astype(np.uint32), names=found.names))
     return found
 
 
@@ -102,22 +102,19 @@ def _with_reader_of(corpus: Corpus, info: StreamInfo) -> Corpus:
 Found: TypeAlias = Iterator[tuple[NDArray[np.uint64], list[Any]]]
 
 
-def _batches(corpus: Corpus, kept: KeptPass) -> Iterator[tuple[NDArray[np.uint64], Any]]:
+def _of_stream(corpus: Corpus, info: StreamInfo, opening: OpenContext) -> Found:
     stored = StoredStreams(corpus)
-    for numbers, batch in kept.batches():
-        yield numbers, stored.sequences_of(batch)
-
-
-def _of_stream(corpus: Corpus, info: StreamInfo, kept: KeptPass) -> Found:
-    for numbers, sequences in _batches(corpus, kept):
-        yield numbers, np.concatenate(sequences[info.name].to_list()).tolist()
+    for numbers, batch in batches(corpus, opening):
+        sequences = stored.sequences_of(batch)[info.name]
+        yield numbers, np.concatenate(sequences.to_list()).tolist()
 
 
 def _of_function(
     corpus: Corpus, by: Callable[[Mapping[str, Any]], Any], opening: OpenContext
 ) -> Found:
-    for numbers, sequences in _batches(corpus, KeptPass(corpus, opening)):
-        streams = {name: one.to_list() for name, one in sequences.items()}
+    stored = StoredStreams(corpus)
+    for numbers, batch in batches(corpus, opening):
+        streams = {name: one.to_list() for name, one in stored.sequences_of(batch).items()}
         found = []
         for place, number in enumerate(numbers):
             sequence = {name: values[place] for name, values in streams.items()}
