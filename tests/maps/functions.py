@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -84,6 +82,12 @@ def die_at_80(sequence: Sequence) -> Sequence:
     return sequence
 
 
+def die_in_a_batch(sequences: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    for x in sequences["x"]:
+        die_at_80({"x": x})
+    return sequences
+
+
 def die(sequence: Sequence) -> Sequence:
     os.kill(os.getpid(), signal.SIGKILL)
     return sequence
@@ -132,13 +136,8 @@ def wander(sequence: Sequence) -> Sequence:
     """Do what disturbs a process, but not what it is asked for."""
     if 80 not in sequence["x"]:
         return {"x": -sequence["x"]}
-    assert not Path("elsewhere").exists()
-    folder = tempfile.mkdtemp()
-    os.chdir(folder)
-    Path("elsewhere").touch()
     print("noise")
     threading.Thread(target=time.sleep, args=[0.01]).start()
-    shutil.rmtree(folder)
     child = os.fork()
     if not child:
         return sequence  # and does not end by itself

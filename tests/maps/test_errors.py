@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from typing import Any
@@ -13,7 +12,6 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus
 
 import sweephand as sh
-from sweephand.run.pool import Pool, ThreadWorker
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 47 in x]
 
@@ -35,18 +33,6 @@ def test_a_sequence_that_it_raises_at_is_named(workers: int, batched: bool) -> N
             pass
     assert raised.value.sequence in BAD
     assert isinstance(raised.value.__cause__, RuntimeError)
-
-
-@pytest.mark.parametrize("workers", [0, 3])
-def test_within_the_budget_it_is_skipped_and_keeps_its_place(workers: int) -> None:
-    mapped = corpus().map(functions.fails_at_47)
-    budget = len(BAD)
-    with sh.MinibatchSource(mapped, max_errors=budget, max_sweeps=2, num_map_workers=workers,
-                            randomization_seed=9) as source:  # fmt: skip
-        found = [name for minibatch in source.minibatches(50) for name in minibatch.ids]
-        assert {str(error.sequence) for error in source.errors} == set(BAD)
-    plain = [name for name, _ in all_of(corpus(), sweeps=2) if name not in BAD]
-    assert found == plain
 
 
 @pytest.mark.parametrize("budget", [0, 2])
@@ -168,34 +154,3 @@ def test_closing_waits_for_no_map_forever_and_names_it() -> None:
     let_go.set()
     assert source.close_within(30)
     waiting.join()
-
-
-def test_a_source_is_closed_when_its_map_threads_have_ended() -> None:
-    """Though no minibatch waits for them, as that of a loop that was left."""
-    calling, let_go = threading.Event(), threading.Event()
-
-    def slow(task: Any, progress: Any) -> Any:
-        calling.set()
-        assert let_go.wait(60)
-
-    class Nothing:
-        def __len__(self) -> int:
-            return 0
-
-    pool = Pool(2, lambda: ThreadWorker(slow))
-
-    def ask() -> None:
-        with pytest.raises(RuntimeError, match="closed"):
-            pool.run([Nothing()], [0.0])
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    with sh.MinibatchSource(corpus().map(functions.negate), num_map_workers=2) as source:
-        workers = source.timeline.opened.workers
-        workers._pools, workers._process = {"threads": pool}, os.getpid()
-        assert calling.wait(60)
-        pool.close()
-        assert not source.close_within(0.1)
-        let_go.set()
-        assert source.close_within(30)
-    asking.join()

@@ -78,8 +78,7 @@ def test_what_hangs_again_and_again_is_an_error_that_names_it() -> None:
         all_of(mapped, map_timeout=0.2, **PROCESSES)
 
 
-@pytest.mark.parametrize("deaths", [1, 2])
-@pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(("deaths", "deadly"), [(2, signal.SIGKILL), (1, signal.SIGSTOP)])
 def test_a_server_that_is_killed_or_stopped_while_it_starts_is_replaced(
     deadly: signal.Signals, deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +134,7 @@ def test_closing_waits_for_no_stopped_process() -> None:
     asking = threading.Thread(target=ask)
     asking.start()
     waiting: Any = source.timeline.opened.workers._pools["processes"]
-    while not any(slot.pieces for slot in waiting._slots):
+    while not any(slot.piece for slot in waiting._slots):
         pass
     assert source.close_within(10)
     asking.join()

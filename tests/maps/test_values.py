@@ -148,16 +148,6 @@ def test_joined_corpora_are_mapped_apart() -> None:
                 assert firsts == [-int(X[number][0]) for number in numbers]
 
 
-def test_a_part_of_a_mapped_corpus_is_mapped() -> None:
-    mapped = corpus().map(functions.stamp, random=True)
-    whole = dict(all_of(mapped, sweeps=1))
-    train, test = sh.split(mapped, test=0.3)
-    parts = [all_of(part, sweeps=1) for part in (train, test)]
-    assert sum(map(len, parts)) == 60
-    for part in parts:
-        assert all(whole[name] == one for name, one in part)
-
-
 def test_streams_may_go_and_come_and_change_their_type() -> None:
     def change(sequence: dict[str, Any]) -> dict[str, Any]:
         return {"half": sequence["x"].astype(np.float16), "picture": np.ones((3, 2, 2)), "n": 7}

@@ -43,13 +43,9 @@ VALUES = st.recursive(
 def test_what_is_written_is_strict_and_comes_back(value: Any) -> None:
     text = to_json(value)
     assert repr(of_json(strict(text))) == repr(value)
-    assert repr(of_json(json.loads(json.dumps(float("-inf"))))) == "-inf"  # of an old version
-
-
-@given(VALUES)
-def test_what_is_finite_is_written_as_ever(value: Any) -> None:
-    if to_json(value) != json.dumps(value):
+    if text != json.dumps(value):  # what is finite is written as ever
         assert any(one in json.dumps(value) for one in ("Infinity", "NaN", "inf", "nan"))
+    assert repr(of_json(json.loads(json.dumps(float("-inf"))))) == "-inf"  # of an old version
 
 
 def dumps() -> Iterator[tuple[Path, ast.Call]]:

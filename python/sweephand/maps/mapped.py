@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
-from typing import overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,20 +231,13 @@ class LaterIds(Sequence[str]):
     They go to another process as a list.
     """
 
-    __slots__ = ("_ids", "_numbers")
-
     def __init__(self, ids: SequenceIds, numbers: NDArray[np.integer]) -> None:
-        self._ids = ids
-        self._numbers = numbers
+        self._ids, self._numbers = ids, numbers
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    @overload
-    def __getitem__(self, which: int) -> str: ...
-    @overload
-    def __getitem__(self, which: slice) -> LaterIds: ...
-    def __getitem__(self, which: int | slice) -> str | LaterIds:
+    def __getitem__(self, which: Any) -> Any:
         if isinstance(which, slice):
             return LaterIds(self._ids, self._numbers[which])
         return self._ids.names(self._numbers[which, None])[0]

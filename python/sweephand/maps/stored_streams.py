@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +36,7 @@ class StreamSequences(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    @overload
-    def __getitem__(self, which: int) -> Any: ...
-    @overload
-    def __getitem__(self, which: slice) -> StreamSequences: ...
-    def __getitem__(self, which: int | slice) -> Any:
+    def __getitem__(self, which: Any) -> Any:
         if isinstance(which, slice):
             begin, end, _ = which.indices(len(self))
             return StreamSequences(

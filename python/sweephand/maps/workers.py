@@ -179,8 +179,7 @@ class MapWorkers:
     They start with the first task, so that a process that was forked before has its own. With
     `num_workers` of 0 the caller does the work; with `kind` None who does it is decided by
     `CallTimes.way`; a map that was called for a sequence is given up after `limit` seconds. The
-    `call_lock` names the running calls of the functions of the user. RuntimeError if they are
-    to be processes, and this one is a worker process that begins.
+    `call_lock` names the running calls of the functions of the user.
     """
 
     def __init__(
@@ -197,22 +196,16 @@ class MapWorkers:
         self._process = 0  # that the pools are of
         self._is_closed = self._has_maps = False
         self._starting = threading.Lock()
-        if kind == "processes" and num_workers > 0:
-            from sweephand.run.processes import refuse_in_preparation
-
-            refuse_in_preparation()
 
     def check(self, wanted: object) -> None:
         """Refuse a map that processes are to call and do not find: TypeError."""
         self._has_maps = True
-        if self.kind == "processes" and self.num_workers > 0:
-            from sweephand.run.processes import preparation
-
-            if reason := _why_not_found(wanted, is_main_found=bool(preparation())):
-                raise TypeError(
-                    f"{wanted} {reason}; define it by def at the top of a module that can be "
-                    "imported, or write map_executor='threads'"
-                )
+        is_asked = self.kind == "processes" and self.num_workers > 0
+        if is_asked and (reason := _why_not_found(wanted)):
+            raise TypeError(
+                f"{wanted} {reason}; define it by def at the top of a module that can be "
+                "imported, or write map_executor='threads'"
+            )
 
     def run(self, task: Any, costs: NDArray[np.float64]) -> list[Any]:
         """Map sequences, those first that take longest; the parts come in their order."""
@@ -270,11 +263,8 @@ class MapWorkers:
         """Return True if processes could carry out a task."""
         key = type(task), task.map.fingerprint
         if key not in self._found:
-            from sweephand.run.processes import prepares_main
-
-            may_begin = hasattr(os, "memfd_create") and not prepares_main
-            reason = _why_not_found(task.function, is_main_found=False)
-            self._found[key] = may_begin and not reason
+            may_begin = hasattr(os, "memfd_create")
+            self._found[key] = may_begin and not _why_not_found(task.function)
         return self._found[key]
 
     def run_first(self, task: Any) -> Any:
@@ -345,15 +335,13 @@ def _end(process: int, pools: dict[Kind, Pool]) -> None:
             pool.close()
 
 
-def _why_not_found(wanted: object, *, is_main_found: bool) -> str:
+def _why_not_found(wanted: object) -> str:
     """Return the reason why worker processes could not find a map, or ""."""
     try:
         found = pickle.dumps(wanted)
     except Exception as error:
         return f"does not pickle, and processes must find it ({error})"
-    if b"__main__" in found and not is_main_found:
-        return "is of a main module that has no file, so processes do not find it"
-    return ""
+    return "is of the main module, which processes do not run" if b"__main__" in found else ""
 
 
 class _RunningTask:

@@ -1,4 +1,9 @@
-"""Tasks, cut into pieces where a worker is lost, and the pool of workers that do them."""
+"""Tasks, cut into pieces where a worker is lost, and the pool of workers that do them.
+
+A task has a length, its items, and a name for errors; ``part(begin, end)`` is the task of a
+part of the items, ``describe(number)`` names the call for an item, and ``failed(reason)`` is
+the result of one item that is given up. Where ``is_joint`` one call takes all items.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +12,17 @@ import math
 import threading
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from sweephand.errors import SweephandHint
-from sweephand.run.processes import CLOSED, Progress, WorkerEnded
+from sweephand.run.processes import CLOSED, ProcessWorker, Progress, WorkerEnded
 
 _HINT_SECONDS = 60.0
 _LOOK_SECONDS = 5.0  # between looks at slow items
 _SILENT_SECONDS = 30.0  # beyond the limit, in which a process may begin, load and pack
-
-
-class Task(Protocol):
-    """Task over items, which may be cut into parts."""
-
-    @property
-    def name(self) -> str:
-        """Name of the call, for errors."""
-
-    @property
-    def is_joint(self) -> bool:
-        """True if one call takes all items."""
-
-    def __len__(self) -> int: ...
-
-    def part(self, begin: int, end: int) -> Task:
-        """Return a task of a part of the items."""
-
-    def describe(self, number: int) -> str:
-        """Name the call for an item."""
-
-    def failed(self, reason: str) -> Any:
-        """Return the result of one item that is given up."""
-
-
-class Worker(Protocol):
-    """What carries out tasks: a process, or the thread that asks."""
-
-    progress: Progress
-    depth: int  # tasks that it may have at a time
-
-    def ask(self, task: Any) -> None:
-        """Give it a task."""
-
-    def answer(self) -> Any:
-        """Return the result of the first task that it has; WorkerEnded if it is lost."""
-
-    def kill(self) -> None:
-        """End it, if that is possible; by any thread."""
-
-    def close(self) -> None:
-        """Let it go."""
 
 
 @dataclass(eq=False)
@@ -77,7 +39,7 @@ class Piece(NamedTuple):
     """Part of a task that is still to do."""
 
     request: Request
-    task: Task
+    task: Any
     place: tuple[int, int]  # the number of the task, and of its first item
     was_tried: bool = False  # a worker ended that had it
 
@@ -88,42 +50,34 @@ class Piece(NamedTuple):
         return Piece(self.request, task, (number, first + begin), was_tried)
 
 
-@dataclass(eq=False)
-class Slot:
-    """A thread of the pool, with its worker and the pieces that this has."""
-
-    worker: Worker
-    pieces: deque[Piece] = field(default_factory=deque)
-    since: float = 0.0  # that the worker has the first of them
-    late: str = ""  # why the worker was killed
-    is_abandoned: bool = False
-    thread: threading.Thread | None = None
-
-
 class ThreadWorker:
     """A worker that is the thread which asks it."""
-
-    depth = 1
 
     def __init__(self, carry_out: Callable[[Any, Progress], Any]) -> None:
         self.progress = Progress()
         self._carry_out = carry_out
-        self._task: Any = None
 
-    def ask(self, task: Any) -> None:
-        """Take a task."""
-        self._task = task
-
-    def answer(self) -> Any:
-        """Carry it out."""
-        task, self._task = self._task, None
+    def do(self, task: Any) -> Any:
+        """Carry out a task."""
         return self._carry_out(task, self.progress)
-
-    def kill(self) -> None:
-        """Do nothing: a thread cannot be ended."""
 
     def close(self) -> None:
         """Do nothing: it ends with its slot."""
+
+
+Worker: TypeAlias = ThreadWorker | ProcessWorker
+
+
+@dataclass(eq=False)
+class Slot:
+    """A thread of the pool, with its worker and the piece that this has."""
+
+    worker: Worker
+    piece: Piece | None = None
+    since: float = 0.0  # that the worker has it
+    late: str = ""  # why the worker was killed
+    is_abandoned: bool = False
+    thread: threading.Thread | None = None
 
 
 class Pool:
@@ -154,13 +108,12 @@ class Pool:
         self._waiting: list[tuple[float, int, Piece]] = []  # a heap
         self._numbers = count()
         self._asked = 0.0  # the cost of all tasks up to now
-        self._num_idle = 0
         self._is_closed = False
         self._has_hinted = False
         self._looked = 0.0
         self._slots: list[Slot] = []
 
-    def run(self, tasks: Sequence[Task], costs: Sequence[float]) -> list[Any]:
+    def run(self, tasks: Sequence[Any], costs: Sequence[float]) -> list[Any]:
         """Carry out tasks, and return the results of each, in one part or several."""
         request = Request(len(tasks))
         with self._lock:
@@ -223,20 +176,13 @@ class Pool:
         self._ready.notify()
 
     def _next(self, slot: Slot) -> Piece | None:
-        """Return the next piece for a worker; None if it has enough, or is to end."""
+        """Wait for the next piece for a worker; None if it is to end."""
         while not (self._is_closed or slot.is_abandoned):
-            is_full = len(slot.pieces) == slot.worker.depth
-            if is_full or (slot.pieces and self._num_idle):  # those are to have the others
-                return None
             while self._waiting:
                 *_, piece = heapq.heappop(self._waiting)
                 if piece.request.is_wanted:
                     return piece
-            if slot.pieces:
-                return None
-            self._num_idle += 1
             self._ready.wait()
-            self._num_idle -= 1
         return None
 
     def _note(self, piece: Piece, *made: Any, instead: Sequence[Piece] = ()) -> None:
@@ -249,9 +195,9 @@ class Pool:
         if not request.left:
             self._done.notify_all()
 
-    def _lose(self, slot: Slot, reason: str) -> None:
+    def _lose(self, slot: Slot, piece: Piece, reason: str) -> None:
         """Cut the piece that a lost worker had begun, without the item that is to blame."""
-        (number, _), piece = slot.worker.progress.at, slot.pieces.popleft()
+        number, _ = slot.worker.progress.at
         is_late, count = bool(slot.late) and number is not None, len(piece.task)
         if not is_late and not piece.was_tried:
             self._note(piece, instead=[piece._replace(was_tried=True)])  # an accident, maybe
@@ -277,7 +223,7 @@ class Pool:
         self._looked = now
         for slot in list(self._slots):
             number, since = slot.worker.progress.at
-            piece = slot.pieces[0] if slot.pieces else None
+            piece = slot.piece
             if piece is None or (number or 0) >= len(piece.task):
                 continue
             weight, allowed = len(piece.task) if piece.task.is_joint else 1, 0.0
@@ -288,7 +234,7 @@ class Pool:
                 reason = f"has a worker process that did not answer for {now - since:.1f} s"
                 hint = f"a worker process of {piece.task.name} has not answered"
             if now - since > self._limit * weight + allowed:
-                self._give_up(slot, reason)
+                self._give_up(slot, piece, reason)
             elif self._limit == math.inf and now - since > _HINT_SECONDS * weight:
                 if not self._has_hinted:
                     advice = "map_timeout= gives such calls up"
@@ -296,15 +242,15 @@ class Pool:
                     warnings.warn(told, SweephandHint, stacklevel=3)
                 self._has_hinted = True
 
-    def _give_up(self, slot: Slot, reason: str) -> None:
+    def _give_up(self, slot: Slot, piece: Piece, reason: str) -> None:
         slot.late = slot.late or reason
-        if isinstance(slot.worker, ThreadWorker):  # it is left to itself
+        if isinstance(slot.worker, ProcessWorker):
+            slot.worker.kill()
+        else:  # a thread cannot be ended: it is left to itself
             slot.is_abandoned = True
             self._slots.remove(slot)
-            self._lose(slot, reason)
+            self._lose(slot, piece, reason)
             self._add_slot()
-        else:
-            slot.worker.kill()
 
     # -- by the threads of slots --
     def _work(self, slot: Slot) -> None:
@@ -313,42 +259,32 @@ class Pool:
         slot.worker.close()
 
     def _step(self, slot: Slot) -> bool:
-        """Give a task to the worker, or take its answer; False when it is to end.
+        """Have a piece done; False when the slot is to end.
 
         A function of its own, as its names would keep tasks and results alive.
         """
         with self._lock:
-            piece = self._next(slot)
-            if piece is not None:
-                slot.pieces.append(piece)
-            if len(slot.pieces) == 1:
-                slot.since = time.monotonic()
-        if not slot.pieces:
+            piece = slot.piece = self._next(slot)
+            slot.since = time.monotonic()
+        if piece is None:
             return False
         made: list[Any] = []
         error: BaseException | None = None
         try:
-            if piece is not None:
-                slot.worker.ask(piece.task)
-                return True
-            made = [slot.worker.answer()]
+            made = [slot.worker.do(piece.task)]
         except BaseException as raised:
             error = raised
         with self._lock:
             if slot.is_abandoned:
                 return False
-            if isinstance(error, WorkerEnded):
-                if str(error):
-                    self._lose(slot, slot.late or str(error))
-                while slot.pieces:
-                    self._put(slot.pieces.popleft())
-                slot.late = ""
-                return True
-            done = slot.pieces.pop() if piece is not None else slot.pieces.popleft()
-            slot.since = time.monotonic()
             if error is None:
-                self._note(done, *made)
-            else:
-                done.request.error = error
+                self._note(piece, *made)
+            elif not isinstance(error, WorkerEnded):
+                piece.request.error = error
                 self._done.notify_all()
+            elif str(error):
+                self._lose(slot, piece, slot.late or str(error))
+            else:  # it had not got there
+                self._put(piece)
+            slot.piece, slot.late = None, ""
         return True

@@ -2,7 +2,7 @@
 
 ::
 
-    this process  ----- requests: how to prepare, a socket, memory ----->  server
+    this process  ----- requests: modules, a socket, memory ----->  server
        slot 0     <---- "began" | answers ... | "ended", by the server ->  worker 0, forked
        slot 1     <--------------------------------------------------->   worker 1, forked
 
@@ -37,7 +37,6 @@ import weakref
 from array import array
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from struct import Struct
 from typing import Any
 
@@ -55,13 +54,12 @@ _TRIES = 3  # before it is no accident that a worker does not begin
 _END_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
 _PLACE = Struct("qd")  # native: each is written at once, as others read them meanwhile
-_HEADER = Struct("=QQ48x")  # number of sizes, bytes of shared memory; 64, for the alignment
-_SMALL = 1 << 17  # bytes that go through the socket, which is quicker than to map memory
+_HEADER = Struct("=QQ")  # number of sizes, bytes of shared memory
 _ALIGNMENT = 64
 
 
 class WorkerEnded(Exception):
-    """A worker has ended; the reason is why its first task was lost, or "": it had none."""
+    """A worker has ended; the reason is why its task was lost, or "": it had none."""
 
 
 class Progress:
@@ -71,8 +69,8 @@ class Progress:
     """
 
     def __init__(self, memory: NDArray[np.uint8] | None = None) -> None:
-        self.memory = np.zeros(_PLACE.size, np.uint8) if memory is None else memory
-        self._view = memoryview(self.memory)  # type: ignore[arg-type]
+        memory = np.zeros(_PLACE.size, np.uint8) if memory is None else memory
+        self._view = memoryview(memory)  # type: ignore[arg-type]
 
     @classmethod
     def shared(cls, descriptor: int) -> Progress:
@@ -113,7 +111,7 @@ class ForkServer:
         self._running: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._is_closed = False
 
-    def begin(self, request: object, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+    def begin(self, modules: object, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
         """Ask for a worker, which gets its socket and memory; return the server's process."""
         with self._lock:
             for _ in range(_TRIES):  # one that has died meanwhile is replaced
@@ -121,7 +119,7 @@ class ForkServer:
                     raise RuntimeError(CLOSED)
                 process, peer = self._running = self._running or self._start()
                 try:
-                    send(peer, request, descriptors)
+                    send(peer, modules, descriptors)
                 except OSError:
                     self._end()
                 else:
@@ -165,8 +163,6 @@ class ForkServer:
 class ProcessWorker:
     """A process, which begins when it is first needed, and again when it has ended."""
 
-    depth = 2  # tasks that it has at a time: it need not wait for the next one
-
     def __init__(
         self, server: ForkServer, functions: dict[Any, tuple[int, bytes, Any]]
     ) -> None:
@@ -177,14 +173,11 @@ class ProcessWorker:
         self._peer: socket.socket | None = None
         self._process = 0  # its id, once it has begun
         self._is_killed = False
-        self._knows_main = False
         self._failures = 0
         self._known: set[int] = set()
-        self._num_asked = 0  # tasks that have got there, and are not answered
-        self._name = ""
 
-    def ask(self, task: Any) -> None:
-        """Send a task. If the process has ended, `answer` says so.
+    def do(self, task: Any) -> Any:
+        """Have a task carried out; `WorkerEnded` if the process ends instead.
 
         There it is ``task.function(task.argument, progress)``. A function is sent once: it is
         known by the identity of the objects in ``task.function_key``.
@@ -194,39 +187,26 @@ class ProcessWorker:
             number = len(self._functions)
             self._functions[key] = number, pickle.dumps(task.function), task.function_key
         number, pickled, _ = self._functions[key]
-        needs_main = b"__main__" in pickled
-        self._name = task.name
-        if self._peer is None:
-            self._begin(task.modules, needs_main)
-        elif needs_main and not self._knows_main:
-            self.kill()  # the next one knows it
-            return
-        assert self._peer is not None
-        function = None if number in self._known else pickled
+        peer = self._peer or self._begin(task.modules)
+        is_sent = False
         with contextlib.suppress(OSError):
-            send(self._peer, (number, function, task.argument))
+            send(peer, (number, None if number in self._known else pickled, task.argument))
             self._known.add(number)
-            self._num_asked += 1
-
-    def answer(self) -> Any:
-        """Return the next result; `WorkerEnded` if the process ends instead."""
-        assert self._peer is not None
+            is_sent = True
         while True:
             try:
-                (kind, found), _ = receive(self._peer)
+                (kind, found), _ = receive(peer)
             except (EOFError, OSError):
                 assert self._parent is not None
                 self._server.end(self._parent)  # it has died, or its end would be open
                 kind, found = "ended", -signal.SIGKILL
-            if kind == "began":
-                self._process, self._failures = found, 0
-                continue
-            if kind in ("ended", "refused"):
-                self._drop(kind, found)
-            self._num_asked -= 1
+            if kind == "made":
+                return found
             if kind == "failed":
-                raise RuntimeError(f"{self._name} {found}")
-            return found
+                raise RuntimeError(f"{task.name} {found}")
+            if kind == "ended":
+                self._drop(found, is_sent)
+            self._process, self._failures = found, 0  # it began
 
     def kill(self) -> None:
         """End the process, or the server if it has not begun, or does not end."""
@@ -242,37 +222,29 @@ class ProcessWorker:
         if self._peer is not None:
             self._peer.close()
 
-    def _begin(self, modules: Sequence[str], needs_main: bool) -> None:
+    def _begin(self, modules: Sequence[str]) -> socket.socket:
         own, other = socket_pair()
         memory = os.memfd_create("sweephand-progress")
-        request = preparation() if needs_main else None, modules
         try:
             with other:
-                self._parent = self._server.begin(request, (other.fileno(), memory))
+                self._parent = self._server.begin(modules, (other.fileno(), memory))
         except BaseException:
             own.close()
             os.close(memory)
             raise
-        self.progress = Progress.shared(memory)
-        self._peer, self._knows_main = own, needs_main
+        self.progress, self._peer = Progress.shared(memory), own
+        return own
 
-    def _drop(self, kind: str, found: Any) -> None:
+    def _drop(self, code: int, has_lost: bool) -> None:
         """Forget a process that has ended, and raise why."""
         self.close()
-        has_begun, has_lost = self._process > 0, self._num_asked > 0
-        self._peer, self._process, self._is_killed, self._num_asked = None, 0, False, 0
+        has_begun = self._process > 0
+        self._peer, self._process, self._is_killed = None, 0, False
         self._known.clear()
-        if kind == "refused":
-            raise RuntimeError(
-                "the main module cannot be run again for map workers; put what it does under "
-                f"`if __name__ == '__main__':`, or write map_executor='threads':\n{found}"
-            )
-        if has_begun and has_lost and found < 0:
-            raise WorkerEnded(f"killed its worker process (signal {-found})")
-        if has_begun and has_lost:
-            raise WorkerEnded(f"ended its worker process (exit code {found})")
         if has_begun:
-            raise WorkerEnded
+            how, what = ("killed", "signal") if code < 0 else ("ended", "exit code")
+            reason = f"{how} its worker process ({what} {abs(code)})"
+            raise WorkerEnded(reason if has_lost else "")
         self._failures += 1
         if self._failures == _TRIES:
             assert self._parent is not None
@@ -288,8 +260,6 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
     """Return two ends of a socket for messages; forked children close the first."""
     _hook_forks()
     own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for end in (own, other):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _SMALL)
     _peers.add(own)
     return own, other
 
@@ -307,26 +277,7 @@ def _forget() -> None:
         process.returncode = 0
 
 
-def preparation() -> dict[str, Any] | None:
-    """Return how another process runs the main module again; None if it has no file."""
-    from multiprocessing import spawn
-
-    found = spawn.get_preparation_data("sweephand map workers")
-    path = found.get("init_main_from_path")
-    if "init_main_from_name" not in found and (path is None or not Path(path).exists()):
-        return None
-    return {
-        key: value
-        for key, value in found.items()
-        if key.startswith(("init_main", "sys_", "dir", "orig_dir"))
-    }
-
-
 # -- in the server --
-prepares_main = False
-"""Whether this process runs the main module again, so that functions are found in it."""
-
-
 def serve(descriptor: int) -> None:
     """Begin workers as the other side asks, until it is gone."""
     control = socket.socket(fileno=descriptor)
@@ -335,29 +286,18 @@ def serve(descriptor: int) -> None:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     workers: dict[int, socket.socket] = {}
-    poll = select.poll()
-    for one in (control.fileno(), ended):
-        poll.register(one, select.POLLIN)
-    is_prepared = False
     while True:
-        ready = [one for one, _ in poll.poll()]
+        ready = select.select([descriptor, ended], [], [])[0]
         if ended in ready:
             os.read(ended, 1 << 12)
             _bury(workers)
-        if control.fileno() not in ready:
+        if descriptor not in ready:
             continue
         try:
-            (asked, modules), (fd, memory) = receive(control)
+            modules, (fd, memory) = receive(control)
         except (EOFError, OSError):  # it is not wanted any more
             os.killpg(0, signal.SIGKILL)
         peer = socket.socket(fileno=fd)
-        if asked is not None and not is_prepared:
-            if wrong := _prepare(asked):
-                with peer, contextlib.suppress(OSError):
-                    send(peer, ("refused", wrong))
-                os.close(memory)
-                continue
-            is_prepared = True
         for module in modules:  # once here, and not in every worker
             with contextlib.suppress(BaseException):
                 importlib.import_module(module)
@@ -377,32 +317,6 @@ def _bury(workers: dict[int, socket.socket]) -> None:
         if ended:
             with workers.pop(worker), contextlib.suppress(OSError):
                 send(peer, ("ended", os.waitstatus_to_exitcode(status)))
-
-
-def _prepare(preparation: dict[str, Any]) -> str:
-    """Run the main module again; return the error if it fails."""
-    global prepares_main
-    from multiprocessing import process, spawn
-
-    prepares_main = True
-    process.current_process()._inheriting = True  # type: ignore[attr-defined]
-    try:
-        spawn.prepare(preparation)
-    except BaseException as error:
-        return "".join(traceback.format_exception(error))
-    finally:
-        prepares_main = False
-        del process.current_process()._inheriting  # type: ignore[attr-defined]
-    return ""
-
-
-def refuse_in_preparation() -> None:
-    """Raise RuntimeError if this process runs the main module again for workers."""
-    if prepares_main:
-        raise RuntimeError(
-            "a main module that begins map workers is run again by them; put what it does "
-            "under `if __name__ == '__main__':`, or write map_executor='threads'"
-        )
 
 
 # -- in a worker --
@@ -428,7 +342,7 @@ def _begin(
 
 def _work(peer: socket.socket, progress: Progress) -> None:
     """Carry out tasks until the other side is gone."""
-    process, home = os.getpid(), Path.cwd()
+    process = os.getpid()
     known: dict[int, Any] = {}
     answer: Any = "began", process
     while True:
@@ -454,37 +368,27 @@ def _work(peer: socket.socket, progress: Progress) -> None:
             os._exit(0)
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
-        with contextlib.suppress(OSError):
-            os.chdir(home)
 
 
 # -- messages --
 def send(peer: socket.socket, value: object, descriptors: Sequence[int] = ()) -> None:
     """Send an object, and descriptors of which the receiver gets its own.
 
-    ::
+    It is in shared memory, whose descriptor goes through the socket::
 
-        header      how many sizes, and how much shared memory, or 0
         sizes       of the pickle, and of every array, in bytes
         pickle      of the object, without its arrays
         arrays      each from a multiple of 64 bytes on
 
-    A large message is in shared memory, and only its header and a descriptor go through the
-    socket. The memory belongs to the receiver, whose arrays are in the mapping, which ends with
-    the last of them. So messages always fit into a socket, and nobody waits to send.
+    The memory belongs to the receiver, whose arrays are in the mapping, which ends with the
+    last of them. So messages always fit into a socket, and nobody waits to send.
     """
     views: list[memoryview] = []
     text = pickle.dumps(value, 5, buffer_callback=lambda one: views.append(one.raw()))
-    views.insert(0, memoryview(text))
-    sizes = array("Q", (view.nbytes for view in views))
-    parts: list[Any] = [sizes, bytes(-8 * len(sizes) % _ALIGNMENT)]
-    for view in views:
-        parts += [view, bytes(-view.nbytes % _ALIGNMENT)]
-    size = sum(memoryview(part).nbytes for part in parts)
-    if size <= _SMALL:
-        header = _HEADER.pack(len(sizes), 0)
-        socket.send_fds(peer, [b"".join([header, *parts])], descriptors)
-        return
+    sizes = array("Q", [len(text), *(view.nbytes for view in views)])
+    parts: list[Any] = []
+    for one in (sizes.tobytes(), text, *views):
+        parts += [one, bytes(-len(one) % _ALIGNMENT)]
     segment = os.memfd_create("sweephand")
     try:
         try:
@@ -493,7 +397,8 @@ def send(peer: socket.socket, value: object, descriptors: Sequence[int] = ()) ->
         except OSError as error:
             told = f"no shared memory for what maps take and make: {error}"
             raise MemoryError(told) from error
-        socket.send_fds(peer, [_HEADER.pack(len(sizes), size)], [segment, *descriptors])
+        header = _HEADER.pack(len(sizes), sum(map(len, parts)))
+        socket.send_fds(peer, [header], [segment, *descriptors])
     finally:
         os.close(segment)
 
@@ -501,21 +406,19 @@ def send(peer: socket.socket, value: object, descriptors: Sequence[int] = ()) ->
 def receive(peer: socket.socket) -> tuple[Any, list[int]]:
     """Return the next object, and the descriptors that come with it; EOFError at the end."""
     try:
-        message, descriptors, *_ = socket.recv_fds(peer, _HEADER.size + _SMALL, 4)
+        message, descriptors, *_ = socket.recv_fds(peer, _HEADER.size, 4)
     except ConnectionResetError:  # told once, of messages that the other side has not read
-        message, descriptors, *_ = socket.recv_fds(peer, _HEADER.size + _SMALL, 4)
+        message, descriptors, *_ = socket.recv_fds(peer, _HEADER.size, 4)
     if not message:
         raise EOFError
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    num_sizes, size = _HEADER.unpack_from(message)
-    body = memoryview(bytearray(message))[_HEADER.size :]
-    if size:
-        segment = descriptors.pop(0)
-        try:
-            body = memoryview(_core.read.map_segment(segment, size))  # type: ignore[arg-type]
-        finally:
-            os.close(segment)
+    num_sizes, size = _HEADER.unpack(message)
+    segment = descriptors.pop(0)
+    try:
+        body = memoryview(_core.read.map_segment(segment, size))  # type: ignore[arg-type]
+    finally:
+        os.close(segment)
     views, at = [], 8 * num_sizes
     for one in body[:at].cast("Q"):
         at += -at % _ALIGNMENT
