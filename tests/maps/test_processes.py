@@ -22,7 +22,6 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.run import pool
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 80 in x]
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes"}
@@ -239,32 +238,6 @@ class Waiting:
         if 80 in sequence["x"]:
             self.let_go.wait()
         return sequence
-
-
-def test_without_a_limit_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_HINT_SECONDS", 0.05)
-    monkeypatch.setattr(pool, "_LOOK_SECONDS", 0.02)
-    let_go = threading.Event()
-
-    def waits(sequence: dict[str, Any]) -> dict[str, Any]:
-        if threading.current_thread().name.startswith("sweephand-map"):
-            let_go.wait()
-        return sequence
-
-    with warnings.catch_warnings(record=True) as given:
-        warnings.simplefilter("always")
-        options: Any = {"num_map_workers": 2, "map_executor": "threads"}
-        with sh.MinibatchSource(corpus().map(waits), **options) as source:
-            asking = threading.Thread(target=source.next_minibatch, args=[100])
-            asking.start()
-            deadline = time.monotonic() + 60
-            while not given and time.monotonic() < deadline:
-                time.sleep(0.01)
-            let_go.set()
-            asking.join()
-    (hint,) = given
-    assert issubclass(hint.category, sh.SweephandHint)
-    assert "map 'waits', at sequence 'array__" in str(hint.message)
 
 
 def test_closing_ends_a_map_that_hangs() -> None:

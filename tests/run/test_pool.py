@@ -43,9 +43,6 @@ class Squares:
     def part(self, begin: int, end: int) -> Squares:
         return Squares(self.argument[begin:end])
 
-    def describe(self, number: int) -> str:
-        return f"squares of {self.argument[number]}"
-
     def failed(self, reason: str) -> list[Any]:
         return [reason]
 

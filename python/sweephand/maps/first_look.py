@@ -38,7 +38,9 @@ class FirstLook:
     @classmethod
     def of(cls, found: Mapping[str, Any], definitions: StreamDefs, whose: str) -> FirstLook:
         """Look at a map's result for a sequence; WrongSamples if these are no samples."""
-        form = SampleForm(definitions, "sequence", whose, warns=False)
+        # Transforms are functions of the user, which need not go to another process.
+        plain = {name: replace(one, transforms=()) for name, one in definitions.items()}
+        form = SampleForm(StreamDefs(plain), "sequence", whose, warns=False)
         first: Samples = form.convert(found)
         form.like = first
         columns = form.to_columns([first])
@@ -109,75 +111,54 @@ def _look_at(
     batch: _core.engine.Batch,
 ) -> FirstLook | DataError | None:
     """Return the streams that a sequence shows, its error, or None if the result is empty."""
-    known = {info.name: info.definition.of_form() for info in stored.corpus.streams}
-    task = LookingTask.of_batch(
-        stored,
-        wanted,
-        SampleForm(StreamDefs(), "sequence", str(wanted)),
-        numbers,
-        batch,
-        KeyContext(opening.seed, wanted.name, wanted.version),
-        # Functions of the user need not go to another process.
-        known={name: replace(one, transforms=()) for name, one in known.items()},
-    )
-    seen: Any = opening.workers.run_first(task)
-    if seen.wrong:
-        wrong: DataError = seen.wrong[0]
-        return wrong
-    look: FirstLook | None = seen.look
-    if look is None or wanted.streams is not None:
-        return look
-    return replace(look, definitions=_definitions(wanted, known, look.definitions))
+    form = SampleForm(StreamDefs(), "sequence", str(wanted))
+    context = KeyContext(opening.seed, wanted.name, wanted.version)
+    task = LookingTask.of_batch(stored, wanted, form, numbers, batch, context)
+    looked: Looked = opening.workers.run_first(task)
+    if looked.wrong:
+        return looked.wrong[0]
+    found = looked.found
+    if isinstance(found, list):
+        if wanted.size != "measured":
+            problem = "returned a list; one that makes several says size='measured'"
+            return task.error(0, problem)
+        if not found:
+            return None
+        found = found[0]
+    if not isinstance(found, Mapping):
+        return task.error(0, no_dict(found))
+    if not found:
+        return task.error(0, "returned no stream")
+    definitions = wanted.streams
+    if definitions is None:
+        known = {info.name: info.definition.of_form() for info in stored.corpus.streams}
+        definitions = StreamDefs(
+            {
+                name: replace(known.get(name, StreamDef()), **wanted.declared(name))
+                for name in map(str, found)
+            }
+        )
+    try:
+        return FirstLook.of(found, definitions, str(wanted))
+    except WrongSamples as error:
+        if wanted.size != "same" and error.stream is None:
+            return None
+        return task.error(0, str(error), error.stream)
 
 
 @dataclass(frozen=True)
 class Looked:
-    """Streams that a first sequence shows; None if it is damaged or its result empty."""
+    """What a map returned for a first sequence."""
 
-    look: FirstLook | None = None
+    found: Any = None
     wrong: Mapping[int, DataError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class LookingTask(MapTask):
-    """Task of one sequence whose result declares the streams of a map."""
-
-    known: Mapping[str, StreamDef] = field(default_factory=dict)  # the streams that it is given
+    """Task of one sequence that returns what the map does."""
 
     def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> Looked:
-        """Look at the result."""
-        look = self._look(copied(next(iter(outputs))))
-        return Looked(wrong={0: look}) if isinstance(look, DataError) else Looked(look)
-
-    def _look(self, found: Any) -> FirstLook | DataError | None:
-        if isinstance(found, list):
-            if self.map.size != "measured":
-                problem = "returned a list; one that makes several says size='measured'"
-                return self.error(0, problem)
-            if not found:
-                return None
-            found = found[0]
-        if isinstance(found, DataError):
-            return found
-        if not isinstance(found, Mapping):
-            return self.error(0, no_dict(found))
-        if not found:
-            return self.error(0, "returned no stream")
-        definitions = self.map.streams
-        if definitions is None:
-            definitions = _definitions(self.map, self.known, map(str, found))
-        try:
-            return FirstLook.of(found, definitions, str(self.map))
-        except WrongSamples as error:
-            if self.map.size != "same" and error.stream is None:
-                return None
-            return self.error(0, str(error), error.stream)
-
-
-def _definitions(
-    wanted: SequenceMap, known: Mapping[str, StreamDef], names: Iterable[str]
-) -> StreamDefs:
-    """Return how streams are defined: as before the map, and as it declares them."""
-    return StreamDefs(
-        {name: replace(known.get(name, StreamDef()), **wanted.declared(name)) for name in names}
-    )
+        """Return a copy of it."""
+        found = copied(next(iter(outputs)))
+        return Looked(wrong={0: found}) if isinstance(found, DataError) else Looked(found)

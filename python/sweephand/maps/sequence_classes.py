@@ -118,19 +118,16 @@ def _of_function(
         found = []
         for place, number in enumerate(numbers):
             sequence = {name: values[place] for name, values in streams.items()}
+            wrong, cause = "", None
             try:
                 found.append(by(sequence))
+                if class_name(found[-1]) is None:
+                    wrong = f"returned {shown(found[-1])}, no integer, bool or text"
             except Exception as error:
+                wrong, cause = f"raised {type(error).__name__}: {error}", error
+            if wrong:
                 (name,) = corpus.ids.names(np.array([number], np.uint64))
-                reason = f"by= raised {type(error).__name__}: {error}"
-                raise DataError(reason, sequence=name) from error
-            if class_name(found[-1]) is None:
-                (name,) = corpus.ids.names(np.array([number], np.uint64))
-                raise DataError(
-                    f"by= returned {shown(found[-1])}, and a class is an integer, a bool or "
-                    "text",
-                    sequence=name,
-                )
+                raise DataError(f"by= {wrong}", sequence=name) from cause
         yield numbers, found
 
 

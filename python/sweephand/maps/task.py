@@ -221,10 +221,6 @@ class MapTask:
             return []
         return [Key(self.context, *one) for one in zip(self.sweeps, self.ids, strict=True)]
 
-    def describe(self, number: int) -> str:
-        """Name the call of the map for a sequence."""
-        return f"{self.map}, at sequence {self.ids[number]!r}"
-
     def _samples(self, number: int, found: Any) -> Samples | DataError:
         """Return the samples of the map's output for a sequence."""
         if self.parts is not None:

@@ -352,8 +352,7 @@ class _RunningTask:
         self._progress = progress
 
     def __str__(self) -> str:
-        number, _ = self._progress.at
-        return str(self._task.describe(number or 0))
+        return f"{self._task.map}, at sequence {self._task.ids[self._progress.at[0] or 0]!r}"
 
 
 def _carry_out(call_lock: CallLock, task: Any, progress: Progress | None = None) -> Any:

@@ -1,8 +1,8 @@
 """Tasks, cut into pieces where a worker is lost, and the pool of workers that do them.
 
 A task has a length, its items, and a name for errors; ``part(begin, end)`` is the task of a
-part of the items, ``describe(number)`` names the call for an item, and ``failed(reason)`` is
-the result of one item that is given up. Where ``is_joint`` one call takes all items.
+part of the items, and ``failed(reason)`` the result of one item that is given up. Where
+``is_joint`` one call takes all items.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ import heapq
 import math
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
-from sweephand.errors import SweephandHint
 from sweephand.run.processes import CLOSED, ProcessWorker, Progress, WorkerEnded
 
-_HINT_SECONDS = 60.0
 _LOOK_SECONDS = 5.0  # between looks at slow items
 _SILENT_SECONDS = 30.0  # beyond the limit, in which a process may begin, load and pack
 
@@ -109,7 +106,6 @@ class Pool:
         self._numbers = count()
         self._asked = 0.0  # the cost of all tasks up to now
         self._is_closed = False
-        self._has_hinted = False
         self._looked = 0.0
         self._slots: list[Slot] = []
 
@@ -216,7 +212,7 @@ class Pool:
                 self._note(piece, instead=[*rest, at])
 
     def _look(self) -> None:
-        """Give up items that take too long, or hint at one."""
+        """Give up items that take too long."""
         now = time.monotonic()
         if now - self._looked < self._pause:
             return
@@ -228,19 +224,11 @@ class Pool:
                 continue
             weight, allowed = len(piece.task) if piece.task.is_joint else 1, 0.0
             reason = f"did not return within {self._limit:g} s"
-            hint = f"{piece.task.describe(number or 0)}, has not returned"
             if number is None:
                 since, weight, allowed = max(slot.since, since), 1, _SILENT_SECONDS
                 reason = f"has a worker process that did not answer for {now - since:.1f} s"
-                hint = f"a worker process of {piece.task.name} has not answered"
             if now - since > self._limit * weight + allowed:
                 self._give_up(slot, piece, reason)
-            elif self._limit == math.inf and now - since > _HINT_SECONDS * weight:
-                if not self._has_hinted:
-                    advice = "map_timeout= gives such calls up"
-                    told = f"{hint} for {now - since:.0f} s; {advice}"
-                    warnings.warn(told, SweephandHint, stacklevel=3)
-                self._has_hinted = True
 
     def _give_up(self, slot: Slot, piece: Piece, reason: str) -> None:
         slot.late = slot.late or reason
