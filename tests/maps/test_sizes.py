@@ -18,13 +18,6 @@ import sweephand as sh
 from sweephand.maps import kept_pass
 
 
-def test_a_filter_keeps_what_it_is_true_of() -> None:
-    found = all_of(corpus().filter(functions.is_odd), sweeps=1)
-    assert sorted(name for name, _ in found) == sorted(
-        f"array__{n}" for n, x in enumerate(X) if len(x) % 2
-    )
-
-
 def test_a_filter_is_asked_before_a_map_or_behind_it() -> None:
     doubled = corpus().map(functions.twice, size="measured")
     with pytest.raises(ValueError, match="keeps no sequence"):
@@ -35,14 +28,6 @@ def test_a_filter_is_asked_before_a_map_or_behind_it() -> None:
     for name, one in found:
         x = X[int(name.rpartition("__")[2])]
         assert (np.frombuffer(one["x"], np.int64) == np.repeat(x, 2)).all()
-
-
-def test_what_is_empty_is_left_out() -> None:
-    def no_short_ones(sequence: dict[str, Any]) -> dict[str, Any]:
-        return {"x": sequence["x"][10:]}
-
-    found = all_of(corpus().map(no_short_ones, size="measured"), sweeps=1)
-    assert len(found) == sum(len(x) > 10 for x in X)
 
 
 @pytest.mark.parametrize("size", ["measured", lambda sizes, key: sizes["x"] * (sizes["x"] > 2)])
@@ -56,14 +41,6 @@ def test_the_first_results_may_all_be_empty(size: Any) -> None:
     short = sh.ArrayDeserializer({"x": [np.arange(2)] * 70})
     with pytest.raises(ValueError, match="nothing is left: map 'long_ones' makes no samples"):
         sh.MinibatchSource(short.map(long_ones, size=size))
-
-
-def test_a_size_may_be_told() -> None:
-    mapped = corpus().map(functions.crop, random=True, size=functions.crop_size)
-    one, other = all_of(mapped, 50), all_of(mapped, 500, num_map_workers=3)
-    assert one == other
-    values = {(name, sequence["x"]) for name, sequence in one}
-    assert len(values) > 60  # another place in every sweep
 
 
 def test_one_sequence_may_become_several() -> None:
@@ -83,13 +60,6 @@ def test_one_sequence_may_become_several() -> None:
         for unknown in ("array__5#2", "array__5", "array__5#01", "other__5#1"):
             with pytest.raises(KeyError):
                 source.find(unknown)
-
-
-def test_parts_of_sequences_are_mapped_on() -> None:
-    mapped = corpus().map(functions.halves, size="measured").map(functions.stamp, random=True)
-    one, other = all_of(mapped, 33), all_of(mapped, 999, num_map_workers=0)
-    assert one == other
-    assert len({sequence["word"] for _, sequence in one}) == len(one)
 
 
 @pytest.fixture

@@ -117,17 +117,3 @@ def test_who_is_interrupted_leaves_the_others_what_they_asked_for(
     other.join(60)
     pool.close()
     assert found == [[n**2, (n + 1) ** 2] for n in range(40)]
-
-
-def test_an_error_is_its_own_callers() -> None:
-    def fail(task: Any, progress: Progress) -> Any:
-        if task.argument == [0]:
-            raise MemoryError("none")
-        return squares(task.argument, progress)
-
-    pool = Pool(2, partial(ThreadWorker, fail))
-    with pytest.raises(MemoryError, match="none"):
-        pool.run([Squares([2]), Squares([0]), Squares([3])], [1.0] * 3)
-    assert pool.run([Squares([2])], [1.0]) == [[4]]
-    pool.close()
-    assert pool.has_ended(60)
