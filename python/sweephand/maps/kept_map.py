@@ -25,11 +25,11 @@ from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.kept_pass import Findings, KeptPass, Part
+from sweephand.maps.kept_pass import Findings, KeptPass
 from sweephand.maps.measure import Expansion, MakeTask, check_kept, parts_of, stale
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
-from sweephand.maps.task import MeasuringTask
+from sweephand.maps.task import Measured, MeasuringTask
 from sweephand.maps.workers import OpenContext
 from sweephand.run.records import read_block
 
@@ -181,20 +181,20 @@ def _make(
             return "(name a folder by SWEEPHAND_CACHE)"
         done = unfinished.num_done
         advance(done)
-        waiting = Part()  # of chunks that are not complete
+        waiting = Measured()  # of chunks that are not complete
         parts = parts_of(stored, opening, task, done) if unfinished.error is None else ()
         for part in parts:
             if not part.is_clean:
                 unfinished.is_over = True
                 return "as some sequences are damaged"
-            waiting.sizes += part.sizes
-            waiting.made += part.made
-            waiting.several = waiting.several or part.several
+            waiting.add(part)
             while len(unfinished.offsets) < len(ends):
                 count = ends[len(unfinished.offsets)] - done
                 if len(waiting.sizes) < count or unfinished.error is not None:
                     break
-                chunk = Part(waiting.sizes[:count], waiting.several, waiting.made[:count])
+                chunk = Measured(
+                    waiting.sizes[:count], several=waiting.several, made=waiting.made[:count]
+                )
                 del waiting.sizes[:count], waiting.made[:count]
                 _check_sizes(stored, wanted, done, chunk)
                 unfinished.add(chunk, _packed(form, chunk))
@@ -222,7 +222,7 @@ def _make(
     return ""
 
 
-def _packed(form: SampleForm, chunk: Part) -> bytes:
+def _packed(form: SampleForm, chunk: Measured) -> bytes:
     """Return what was made of the sequences of a chunk, packed."""
     samples = [one for several in chunk.made for one in several]
     if not samples:
@@ -233,7 +233,9 @@ def _packed(form: SampleForm, chunk: Part) -> bytes:
     return packed.tobytes()
 
 
-def _check_sizes(stored: StoredStreams, wanted: SequenceMap, first: int, chunk: Part) -> None:
+def _check_sizes(
+    stored: StoredStreams, wanted: SequenceMap, first: int, chunk: Measured
+) -> None:
     """Refuse other sizes than those of the stored sequences, if they are to be the same."""
     if wanted.size != "same" or not chunk.sizes:
         return

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +32,7 @@ from sweephand.files.index_file import (
     trusted_owners,
 )
 from sweephand.maps.digests import why_undigested
+from sweephand.maps.task import Measured
 from sweephand.maps.workers import OpenContext
 from sweephand.run.locks import wait_for_lock
 from sweephand.run.records import AppendedFile, RecordKind, pack_block, resume
@@ -56,17 +56,6 @@ class Findings(NamedTuple):
     def one_each(cls, values: NDArray[np.uint32], **facts: Any) -> Findings:
         """Return one value of each sequence."""
         return cls(np.ones(len(values), np.uint32), values, facts)
-
-
-@dataclass
-class Part:
-    """Results of a map for sequences that follow each other in storage order."""
-
-    # of each sequence, those of what is made of it, in samples; none if it is left out
-    sizes: list[list[int]] = field(default_factory=list)
-    several: bool = False  # the map returned a list of sequences
-    made: list[list[Any]] = field(default_factory=list)  # the samples, where they are wanted
-    is_clean: bool = True  # whether none of them is damaged
 
 
 class KeptPass:
@@ -189,7 +178,7 @@ class Unfinished:
             self.offsets.append(block.begin)
             self._note(bool(several), words[2 : 2 + count], words[2 + count :])
 
-    def add(self, part: Part, packed: bytes = b"") -> None:
+    def add(self, part: Measured, packed: bytes = b"") -> None:
         """Add the results of the next sequences, and what was made, if it is to be kept."""
         counts = np.array([len(own) for own in part.sizes], np.uint32)
         sizes = np.array([size for own in part.sizes for size in own], np.uint32)

@@ -30,7 +30,7 @@ from sweephand.errors import StaleError, SweephandHint, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.digests import why_undigested
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.kept_pass import Findings, KeptPass, Part, batch_samples
+from sweephand.maps.kept_pass import Findings, KeptPass, batch_samples
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.known_map import Lengths, sizes_and_counts
 from sweephand.maps.sequence_map import SequenceMap, SizeOf
@@ -335,7 +335,7 @@ def parts_of(
     task: MakeTask,
     begin: int,
     heads: Mapping[str, int] | None = None,
-) -> Iterator[Part]:
+) -> Iterator[Measured]:
     """Measure all sequences from `begin`, part by part, with several in flight.
 
     Of streams that `heads` names, samples are cut to that many bytes.
@@ -359,25 +359,22 @@ def parts_of(
             elif not asked:
                 break
             if one is None or len(asked) > _BATCHES_AHEAD:
-                part = _part(*asked.popleft().result(), done, opening.ledger)
+                part = _joined(*asked.popleft().result(), done, opening.ledger)
                 done += len(part.sizes)
                 yield part
     if missing := stored.corpus.num_sequences - done:
-        yield Part([[1]] * missing, is_clean=False)
+        yield Measured([[1]] * missing, is_clean=False)
 
 
-def _part(
+def _joined(
     numbers: NDArray[np.uint64], parts: Iterable[Measured], done: int, ledger: Ledger
-) -> Part:
+) -> Measured:
     """Return the sizes of the sequences up to the last of `numbers`, damaged ones included."""
-    found = Part()
+    found = Measured()
     for part in parts:
-        found.sizes += part.sizes
-        found.made += part.made
-        found.several = found.several or part.several
+        found.add(part)
         for wrong in part.wrong.values():
             ledger.add(wrong)
-            found.is_clean = False
     end = int(numbers[-1]) + 1 if len(numbers) else done
     if end - done != len(found.sizes):  # damaged sequences keep their places
         sizes = [[1] for _ in range(end - done)]

@@ -291,7 +291,7 @@ _MOST = 2**32 - 2  # samples of a stream
 
 @dataclass
 class Measured:
-    """Sizes of a map's results for a run of sequences."""
+    """Sizes of a map's results for sequences that follow each other in storage order."""
 
     # of each sequence, those of what is made of it, in samples; none if it is left out
     sizes: list[list[int]] = field(default_factory=list)
@@ -300,6 +300,14 @@ class Measured:
     # of each sequence what is made of it; nothing where only sizes are wanted
     made: list[list[Samples]] = field(default_factory=list)
     seconds: Sequence[float] = ()
+    is_clean: bool = True  # whether none of them is damaged, as they are stored or by the map
+
+    def add(self, other: Measured) -> None:
+        """Add those of the next sequences, but their errors."""
+        self.sizes += other.sizes
+        self.made += other.made
+        self.several = self.several or other.several
+        self.is_clean = self.is_clean and other.is_clean and not other.wrong
 
 
 @dataclass(frozen=True)
