@@ -13,7 +13,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import LossMasks, StoredCorpus, concat_masks
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
-from sweephand.maps.kept_pass import Findings, KeptPass, batches
+from sweephand.maps.kept_pass import KeptPass, PassFindings, batches
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.workers import OpenContext
 from sweephand.minibatch.labels import LABELS, are_tokens, spread_weights
@@ -48,7 +48,7 @@ def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
         return replace(corpus, masks=LossMasks(offsets_of(known.counts), known.values, weights))
     found = _masks_of(corpus, opening, tokens, beside)
     counts = found.counts.astype(np.uint32)
-    kept.keep(Findings(counts, found.bounds, arrays={"weights": found.weights}))
+    kept.keep(PassFindings(counts, found.bounds, arrays={"weights": found.weights}))
     return replace(corpus, masks=found)
 
 
@@ -259,7 +259,7 @@ def with_counts(
     if missing:
         found |= _carried(corpus, [name for name, _ in missing], opening)
     for name, kept in missing:
-        kept.keep(Findings.one_each(found[name]))
+        kept.keep(PassFindings.one_each(found[name]))
     return replace(corpus, counts={name: found[name] for name in names})
 
 

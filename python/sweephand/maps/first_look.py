@@ -12,16 +12,13 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.columns import ColumnData, describe_stream
+from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
-from sweephand.maps.key import KeyContext
-from sweephand.maps.sequence_map import SequenceMap
-from sweephand.maps.stored_streams import StoredStreams
-from sweephand.maps.task import MapTask, no_dict
-from sweephand.maps.workers import OpenContext
+from sweephand.maps.task import MapTask, OpenedMap, no_dict
 
 _MOST_TRIED = 64  # sequences, once streams are known
 
@@ -47,14 +44,14 @@ class FirstLook:
         num_bytes = sum(column.num_bytes for column in columns.values())
         return cls(form, definitions, num_bytes / form.size(first), columns)
 
-    def streams(self, stored: StoredStreams, *, keeps_size: bool) -> list[StreamInfo]:
+    def streams(self, corpus: Corpus, *, keeps_size: bool) -> list[StreamInfo]:
         """Return the streams; ValueError if they contradict their declaration.
 
         A stream whose one sample comes with a first axis has one per sequence if it had so
         before, if all sequences have one, or if this one has more in others.
         """
-        known = {info.name: info.is_single for info in stored.corpus.streams}
-        all_single = keeps_size and stored.corpus.core.common_size == 1
+        known = {info.name: info.is_single for info in corpus.streams}
+        all_single = keeps_size and corpus.core.common_size == 1
         others = self.form.size(self.form.like) > 1
         return [
             describe_stream(
@@ -68,9 +65,7 @@ class FirstLook:
         ]
 
 
-def look_at_first(
-    stored: StoredStreams, wanted: SequenceMap, opening: OpenContext
-) -> FirstLook:
+def look_at_first(opened: OpenedMap) -> FirstLook:
     """Map sequences until a result shows the streams, at best with several samples.
 
     DataError if none can be mapped, or more fail than the budget holds; ValueError if nothing
@@ -78,21 +73,21 @@ def look_at_first(
     """
     wrong: list[DataError] = []
     look: FirstLook | None = None
-    batches = one_pass(stored.corpus, opening.ledger, 1)
+    batches = one_pass(opened.corpus, opened.opening.ledger, 1)
     try:
         for number, (numbers, batch) in enumerate(batches):
             if look is not None and number >= _MOST_TRIED:
                 break
             if len(numbers) == 0:
                 continue
-            found = _look_at(stored, wanted, opening, numbers, batch)
+            found = _look_at(opened, numbers, batch)
             if isinstance(found, FirstLook):
                 look = look or found
-                if stored.corpus.core.common_size or found.form.size(found.form.like) > 1:
+                if opened.corpus.core.common_size or found.form.size(found.form.like) > 1:
                     return found
                 continue
             wrong += [found] if found else []
-            if len(wrong) > opening.ledger.num_left:
+            if len(wrong) > opened.opening.ledger.num_left:
                 raise wrong[0]
     finally:
         batches.close()
@@ -100,21 +95,17 @@ def look_at_first(
         return look
     if wrong:
         raise wrong[0]
-    raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
+    raise ValueError(f"nothing is left: {opened.map} makes no samples of any sequence")
 
 
 def _look_at(
-    stored: StoredStreams,
-    wanted: SequenceMap,
-    opening: OpenContext,
-    numbers: NDArray[np.uint64],
-    batch: _core.engine.Batch,
+    opened: OpenedMap, numbers: NDArray[np.uint64], batch: _core.engine.Batch
 ) -> FirstLook | DataError | None:
     """Return the streams that a sequence shows, its error, or None if the result is empty."""
+    wanted = opened.map
     form = SampleForm(StreamDefs(), "sequence", str(wanted))
-    context = KeyContext(opening.seed, wanted.name, wanted.version)
-    task = LookingTask.of_batch(stored, wanted, form, numbers, batch, context)
-    looked: Looked = opening.workers.run_first(task)
+    task = opened.task(LookingTask, form, numbers, batch)
+    looked: Looked = opened.opening.workers.run_first(task)
     if looked.wrong:
         return looked.wrong[0]
     found = looked.found
@@ -131,7 +122,7 @@ def _look_at(
         return task.error(0, "returned no stream")
     definitions = wanted.streams
     if definitions is None:
-        known = {info.name: info.definition.of_form() for info in stored.corpus.streams}
+        known = {info.name: info.definition.of_form() for info in opened.corpus.streams}
         definitions = StreamDefs(
             {
                 name: replace(known.get(name, StreamDef()), **wanted.declared(name))

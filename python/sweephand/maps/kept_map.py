@@ -25,12 +25,10 @@ from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.kept_pass import Findings, KeptPass
+from sweephand.maps.kept_pass import KeptPass, PassFindings
 from sweephand.maps.measure import Expansion, MakeTask, check_kept, parts_of, stale
-from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
-from sweephand.maps.task import Measured, MeasuringTask
-from sweephand.maps.workers import OpenContext
+from sweephand.maps.task import Measured, MeasuringTask, OpenedMap
 from sweephand.run.records import read_block
 
 _DAMAGED = "the file that keeps what a map made is damaged; delete it, and it is made again"
@@ -38,11 +36,7 @@ _NEARLY = 1e-3  # of the largest number: processors sum in other orders
 
 
 def cached_corpus(
-    stored: StoredStreams,
-    wanted: SequenceMap,
-    look: FirstLook,
-    streams: list[StreamInfo],
-    opening: OpenContext,
+    opened: OpenedMap, look: FirstLook, streams: list[StreamInfo]
 ) -> StoredCorpus | None:
     """Return the corpus of a map's results, which are computed and kept if they were not.
 
@@ -50,21 +44,21 @@ def cached_corpus(
     if the map is wrong at a sequence, and the budget does not hold it; ValueError if the data
     are not read in chunks of files, or nothing is left.
     """
-    corpus = stored.corpus
+    corpus, wanted = opened.corpus, opened.map
     assert isinstance(corpus, StoredCorpus)
     if corpus.resident or not corpus.files:
         raise ValueError(
             f"{wanted} with cache=True is for files that are read chunk by chunk, such as "
             "text; these data are in memory or read in place: map them without it"
         )
-    kept = KeptPass(corpus, opening, f"{wanted.fingerprint} kept")
-    task = partial(MeasuringTask.of_batch, stored, wanted, look.form, keeps=True)
+    kept = KeptPass(corpus, opened.opening, f"{wanted.fingerprint} kept")
+    task = partial(opened.task, MeasuringTask, look.form, keeps=True)
     made: list[Samples] = []
     if (found := _recalled(kept)) is not None:
-        made = check_kept(stored, opening, task, found, str(wanted))
+        made = check_kept(opened, task, found)
         if found.facts["streams"] != [info.describe() for info in streams]:
-            raise stale(str(wanted), found, "other streams than those that were kept")
-    elif (reason := _make(stored, wanted, task, look.form, streams, kept, opening)) == "":
+            raise stale(wanted, found, "other streams than those that were kept")
+    elif (reason := _make(opened, task, look.form, streams, kept)) == "":
         found = _recalled(kept)
     else:
         warnings.warn(
@@ -76,7 +70,7 @@ def cached_corpus(
     if found is None:
         return None
     result = _corpus_of(corpus, found, streams)
-    _compare(made, result, wanted, found, opening)
+    _compare(made, result, found, opened)
     return result
 
 
@@ -84,7 +78,7 @@ def _data_of(index: Path) -> Path:
     return index.with_name(f"{index.name}.data")
 
 
-def _recalled(kept: KeptPass) -> Findings | None:
+def _recalled(kept: KeptPass) -> PassFindings | None:
     """Return what was kept, if its file is there."""
     if (found := kept.recall()) is None or found.path is None:
         return None
@@ -96,7 +90,7 @@ def _recalled(kept: KeptPass) -> Findings | None:
 
 
 def _corpus_of(
-    stored: StoredCorpus, found: Findings, streams: list[StreamInfo]
+    stored: StoredCorpus, found: PassFindings, streams: list[StreamInfo]
 ) -> StoredCorpus:
     assert found.path is not None
     file = stat_file(_data_of(found.path))
@@ -129,20 +123,16 @@ def _load(file: LocalFile, offsets: Any, chunk: int) -> _core.read.Chunk:
 
 
 def _compare(
-    made: list[Samples],
-    kept: StoredCorpus,
-    wanted: SequenceMap,
-    found: Findings,
-    opening: OpenContext,
+    made: list[Samples], kept: StoredCorpus, found: PassFindings, opened: OpenedMap
 ) -> None:
     """Compare the first sequences that are kept with those that are made now."""
     stored = StoredStreams(kept)
-    with closing(one_pass(kept, opening.ledger, 1)) as batches:
+    with closing(one_pass(kept, opened.opening.ledger, 1)) as batches:
         for samples, (_, batch) in zip(made, batches, strict=False):
             for name, sequences in stored.sequences_of(batch).items():
                 if not _alike(samples[name], sequences.as_arrays()[0]):
                     how = f"other values of stream {name!r} than those that were kept"
-                    raise stale(str(wanted), found, how)
+                    raise stale(opened.map, found, how)
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -157,23 +147,21 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def _make(
-    stored: StoredStreams,
-    wanted: SequenceMap,
+    opened: OpenedMap,
     task: MakeTask,
     form: SampleForm,
     streams: list[StreamInfo],
     kept: KeptPass,
-    opening: OpenContext,
 ) -> str:
     """Map all sequences and keep the results; return why they are not kept, or "".
 
     A pass that is stopped leaves its results.
     """
-    num_sequences = stored.corpus.num_sequences
-    ends = stored.corpus.chunk_starts.offsets()[1:].tolist()
+    corpus = opened.corpus
+    ends = corpus.chunk_starts.offsets()[1:].tolist()
     with (
         kept.begin() as unfinished,
-        show_progress(f"keeping what {wanted} makes", num_sequences) as advance,
+        show_progress(f"keeping what {opened.map} makes", corpus.num_sequences) as advance,
     ):
         if unfinished.found is not None:
             return ""
@@ -182,7 +170,7 @@ def _make(
         done = unfinished.num_done
         advance(done)
         waiting = Measured()  # of chunks that are not complete
-        parts = parts_of(stored, opening, task, done) if unfinished.error is None else ()
+        parts = parts_of(opened, task, done) if unfinished.error is None else ()
         for part in parts:
             if not part.is_clean:
                 unfinished.is_over = True
@@ -196,7 +184,7 @@ def _make(
                     waiting.sizes[:count], several=waiting.several, made=waiting.made[:count]
                 )
                 del waiting.sizes[:count], waiting.made[:count]
-                _check_sizes(stored, wanted, done, chunk)
+                _check_sizes(opened, done, chunk)
                 unfinished.add(chunk, _packed(form, chunk))
                 done += count
             advance(len(part.sizes))
@@ -233,13 +221,11 @@ def _packed(form: SampleForm, chunk: Measured) -> bytes:
     return packed.tobytes()
 
 
-def _check_sizes(
-    stored: StoredStreams, wanted: SequenceMap, first: int, chunk: Measured
-) -> None:
+def _check_sizes(opened: OpenedMap, first: int, chunk: Measured) -> None:
     """Refuse other sizes than those of the stored sequences, if they are to be the same."""
+    corpus, wanted = opened.corpus, opened.map
     if wanted.size != "same" or not chunk.sizes:
         return
-    corpus = stored.corpus
     planned = corpus.core.sizes(first, first + len(chunk.sizes)).tolist()
     for number, (own, size) in enumerate(zip(chunk.sizes, planned, strict=True), first):
         if own != [size]:

@@ -43,8 +43,8 @@ _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples
 
 
-class Findings(NamedTuple):
-    """Findings of a pass: of a map the sizes of what it makes."""
+class PassFindings(NamedTuple):
+    """PassFindings of a pass: of a map the sizes of what it makes."""
 
     counts: NDArray[np.uint32]  # how many values each sequence has
     values: NDArray[np.uint32]  # those of all sequences
@@ -53,7 +53,7 @@ class Findings(NamedTuple):
     path: Path | None = None  # of the index that keeps them
 
     @classmethod
-    def one_each(cls, values: NDArray[np.uint32], **facts: Any) -> Findings:
+    def one_each(cls, values: NDArray[np.uint32], **facts: Any) -> PassFindings:
         """Return one value of each sequence."""
         return cls(np.ones(len(values), np.uint32), values, facts)
 
@@ -81,17 +81,17 @@ class KeptPass:
         }
         self._places = index_places(self._files, self._meaning) if self._files else []
 
-    def recall(self) -> Findings | None:
+    def recall(self) -> PassFindings | None:
         """Return the findings of an earlier pass, if the files are as they were."""
         for path in self._places:
             content = read_index(path, self._meaning, trusted_owners(self._files[0]))
             if content is not None and list(content.described) == describe_files(self._files):
                 arrays = {name: np.array(one) for name, one in content.arrays.items()}
                 own = arrays.pop("counts"), arrays.pop("values")
-                return Findings(*own, content.facts[0], arrays, path)
+                return PassFindings(*own, content.facts[0], arrays, path)
         return None
 
-    def keep(self, found: Findings) -> None:
+    def keep(self, found: PassFindings) -> None:
         """Keep the findings of the pass."""
         if not self._places or self._ledger.num_left < self._num_left:
             return
@@ -110,9 +110,9 @@ class KeptPass:
         keep_index(content, self._meaning, places_to_write(self._places, owners))
 
     @contextmanager
-    def begin(self) -> Iterator[Unfinished]:
+    def begin(self) -> Iterator[UnfinishedPass]:
         """Resume a pass that was stopped, or begin a new pass; finished parts stay."""
-        unfinished = Unfinished(self._place_to_write())
+        unfinished = UnfinishedPass(self._place_to_write())
         with ExitStack() as stack:
             try:
                 if unfinished.place is not None:
@@ -149,13 +149,13 @@ def batches(
             yield numbers, batch
 
 
-class Unfinished:
+class UnfinishedPass:
     """A pass that is under way, and its file; `found` is all of it, if it is kept."""
 
     def __init__(self, place: Path | None) -> None:
         self.place = place  # of its index
         self.file: AppendedFile | None = None
-        self.found: Findings | None = None
+        self.found: PassFindings | None = None
         self.error: OSError | None = None  # why it is not written
         self.is_clean, self.is_over = True, False  # whether its file is of no use any more
         self.offsets: list[int] = []  # of what is written, in bytes
@@ -195,9 +195,9 @@ class Unfinished:
         else:
             self.offsets.append(begin)
 
-    def findings(self) -> Findings:
+    def findings(self) -> PassFindings:
         """Return all that was measured."""
-        return Findings(
+        return PassFindings(
             np.concatenate([np.zeros(0, np.uint32), *self._counts]),
             np.concatenate([np.zeros(0, np.uint32), *self._sizes]),
             {"several": self._several},

@@ -24,7 +24,7 @@ from sweephand.maps.key import KeyContext
 from sweephand.maps.measure import Expansion, measure
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
-from sweephand.maps.task import MapTask
+from sweephand.maps.task import MapTask, OpenedMap
 from sweephand.maps.workers import History, OpenContext
 
 
@@ -53,21 +53,22 @@ def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: OpenContext) -> 
     check_name(stored, wanted.name)
     stored = replace(stored, counts={})  # of streams that may have changed
     opening.workers.check(wanted)
-    streams = StoredStreams(stored)
-    look = look_at_first(streams, wanted, opening)
+    opened = OpenedMap(StoredStreams(stored), wanted, opening)
+    look = look_at_first(opened)
     infos = [
         replace(info, classes=wanted.classes.get(info.name, ()))
-        for info in look.streams(streams, keeps_size=wanted.size == "same")
+        for info in look.streams(stored, keeps_size=wanted.size == "same")
     ]
     if wanted.cache:
-        kept = cached_corpus(streams, wanted, look, infos, opening)
+        kept = cached_corpus(opened, look, infos)
         if kept is not None:
             return kept
     expansion: Expansion | None = None
     if wanted.size != "same":
-        has_results, expansion, counts = measure(streams, wanted, look, opening)
+        has_results, expansion, counts = measure(opened, look)
         stored = replace(stored.keep(has_results), counts=counts)
-    reader = _reader(stored, wanted, look, infos, expansion, opening)
+    opened = replace(opened, stored=StoredStreams(stored))
+    reader = _reader(stored, opened, look, infos, expansion)
     return stored.read_by([reader]) if expansion is None else expansion.corpus(stored, reader)
 
 
@@ -82,15 +83,13 @@ def check_name(stored: Corpus, name: str) -> None:
 
 def _reader(
     corpus: StoredCorpus,
-    wanted: SequenceMap,
+    opened: OpenedMap,
     look: FirstLook,
     streams: list[StreamInfo],
     expansion: Expansion | None,
-    opening: OpenContext,
 ) -> MappedReader:
-    stored = StoredStreams(corpus)
-    first = corpus.readers[0]
-    run = MapRun(stored, wanted, look, expansion, opening)
+    first, opening = corpus.readers[0], opened.opening
+    run = MapRun(opened, look, expansion)
     return MappedReader(
         streams=streams,
         chunks=corpus.chunk_starts if expansion is None else expansion.chunks(corpus),
@@ -118,21 +117,13 @@ def _reader(
 class MapRun:
     """Makes the sequences that minibatches want."""
 
-    def __init__(
-        self,
-        stored: StoredStreams,
-        wanted: SequenceMap,
-        look: FirstLook,
-        expansion: Expansion | None,
-        opening: OpenContext,
-    ) -> None:
-        self._stored = stored
-        self._maps = _over_time(wanted, opening)
+    def __init__(self, opened: OpenedMap, look: FirstLook, expansion: Expansion | None) -> None:
+        self._stored, self._opening = opened.stored, opened.opening
+        self._maps = _over_time(opened.map, opened.opening)
         self._look = look
         self._expansion = expansion
-        self._opening = opening
         self._history = History(
-            stored.corpus.num_sequences if expansion is None else len(expansion.sizes)
+            opened.corpus.num_sequences if expansion is None else len(expansion.sizes)
         )
 
     def make(

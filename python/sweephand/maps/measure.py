@@ -30,7 +30,7 @@ from sweephand.errors import StaleError, SweephandHint, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.digests import why_undigested
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.kept_pass import Findings, KeptPass, batch_samples
+from sweephand.maps.kept_pass import KeptPass, PassFindings, batch_samples
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.known_map import Lengths, sizes_and_counts
 from sweephand.maps.sequence_map import SequenceMap, SizeOf
@@ -42,6 +42,7 @@ from sweephand.maps.task import (
     MapTask,
     Measured,
     MeasuringTask,
+    OpenedMap,
 )
 from sweephand.maps.workers import OpenContext, guess_seconds
 
@@ -55,7 +56,7 @@ class Expansion:
     several: bool  # whether it returns lists: of one sequence several may come
 
     @classmethod
-    def of(cls, found: Findings) -> Expansion:
+    def of(cls, found: PassFindings) -> Expansion:
         """Return those that were found."""
         return cls(found.counts[found.counts > 0], found.values, found.facts["several"])
 
@@ -117,11 +118,9 @@ _COMPARED = 4  # sequences
 
 
 def check_kept(
-    stored: StoredStreams,
-    opening: OpenContext,
+    opened: OpenedMap,
     task: MakeTask,
-    found: Findings,
-    whose: str,
+    found: PassFindings,
     heads: Mapping[str, int] | None = None,
 ) -> list[Samples]:
     """Make the first results again, and return them if the task keeps them.
@@ -130,7 +129,8 @@ def check_kept(
     """
     made: list[Samples] = []
     starts = offsets_of(found.counts)
-    with closing(one_pass(stored.corpus, opening.ledger, 1, heads=heads)) as batches:
+    opening = opened.opening
+    with closing(one_pass(opened.corpus, opening.ledger, 1, heads=heads)) as batches:
         for numbers, batch in islice(batches, _COMPARED):
             if len(numbers) == 0:
                 continue
@@ -142,15 +142,17 @@ def check_kept(
             own = found.values[begin:end].tolist()
             if now.sizes[0] != own:
                 how = f"sizes {now.sizes[0]} where {own} were kept"
-                raise stale(whose, found, how, wanted.ids[0])
+                raise stale(opened.map, found, how, wanted.ids[0])
             made += now.made[0] if now.made else []
     return made
 
 
-def stale(whose: str, found: Findings, how: str, sequence: str | None = None) -> StaleError:
+def stale(
+    wanted: SequenceMap, found: PassFindings, how: str, sequence: str | None = None
+) -> StaleError:
     """Return the error of a map that makes something else than what was kept."""
     return StaleError(
-        f"{whose} makes {how} under its version or digest: what it does depends on something "
+        f"{wanted} makes {how} under its version or digest: what it does depends on something "
         "else, such as a file. Give it another version=, or delete the kept file",
         str(found.path),
         sequence=sequence,
@@ -161,7 +163,7 @@ _BATCHES_AHEAD = 2
 
 
 def measure(
-    stored: StoredStreams, wanted: SequenceMap, look: FirstLook, opening: OpenContext
+    opened: OpenedMap, look: FirstLook
 ) -> tuple[NDArray[np.bool_], Expansion, Mapping[str, NDArray[np.uint32]]]:
     """Return a mask of the sequences with results, the sizes of the results, and their counts.
 
@@ -169,16 +171,14 @@ def measure(
     if the map is wrong at a sequence, and the budget does not hold it; ValueError if nothing is
     left.
     """
-    context = KeyContext(opening.seed, wanted.name, wanted.version)
-
+    wanted = opened.map
     carried: Mapping[str, NDArray[np.uint32]] = {}
     if isinstance(wanted.size, Lengths):
-        found, carried = _lengths(stored, wanted, wanted.size, look, opening)
+        found, carried = _lengths(opened, wanted.size, look)
     elif callable(wanted.size):
-        found = _declared_sizes(stored, wanted, wanted.size, context)
+        found = _declared_sizes(opened, wanted.size)
     else:
-        task = partial(MeasuringTask.of_batch, stored, wanted, look.form, context=context)
-        found = _measured(stored, wanted, opening, task)
+        found = _measured(opened, partial(opened.task, MeasuringTask, look.form))
     kept = found.counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
@@ -193,64 +193,49 @@ def filtered(corpus: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpu
     if nothing is left.
     """
     opening.workers.check(wanted)
-    stored = StoredStreams(corpus)
+    opened = OpenedMap(StoredStreams(corpus), wanted, opening)
     form = SampleForm(StreamDefs(), "sequence", str(wanted))
-    task = partial(FilteringTask.of_batch, stored, wanted, form)
-    kept = _measured(stored, wanted, opening, task).counts > 0
+    kept = _measured(opened, partial(opened.task, FilteringTask, form)).counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} keeps no sequence")
     return corpus.keep(kept)
 
 
 def _lengths(
-    stored: StoredStreams,
-    wanted: SequenceMap,
-    lengths: Lengths,
-    look: FirstLook,
-    opening: OpenContext,
-) -> tuple[Findings, Mapping[str, NDArray[np.uint32]]]:
+    opened: OpenedMap, lengths: Lengths, look: FirstLook
+) -> tuple[PassFindings, Mapping[str, NDArray[np.uint32]]]:
     """Ask for the size and counts of every sequence, in one pass over stored sequences.
 
     Where heads of samples are enough for most sequences, the others are read again.
     """
-    names = {info.name for info in stored.corpus.streams if info.is_bytes}
+    names = {info.name for info in opened.corpus.streams if info.is_bytes}
     heads = {name: most for name, most in lengths.heads.items() if name in names}
-    sizes, carried, is_untold = _lengths_of(stored, wanted, lengths, look, opening, heads)
+    sizes, carried, is_untold = _lengths_of(opened, lengths, look, heads)
     if is_untold.any():
-        rest = StoredStreams(stored.corpus.keep(is_untold))
-        found = _lengths_of(rest, wanted, lengths, look, opening, {})
+        rest = StoredStreams(opened.corpus.keep(is_untold))
+        found = _lengths_of(replace(opened, stored=rest), lengths, look, {})
         sizes[is_untold] = found[0]
         for name, counts in carried.items():
             counts[is_untold] = found[1][name]
     return _one_each(sizes), carried
 
 
-def _one_each(sizes: NDArray[np.uint32]) -> Findings:
+def _one_each(sizes: NDArray[np.uint32]) -> PassFindings:
     """Return the sizes of maps that make one sequence of each, or none where the size is 0."""
-    return Findings((sizes > 0).astype(np.uint32), sizes[sizes > 0], {"several": False})
+    return PassFindings((sizes > 0).astype(np.uint32), sizes[sizes > 0], {"several": False})
 
 
 def _lengths_of(
-    stored: StoredStreams,
-    wanted: SequenceMap,
-    lengths: Lengths,
-    look: FirstLook,
-    opening: OpenContext,
-    heads: Mapping[str, int],
+    opened: OpenedMap, lengths: Lengths, look: FirstLook, heads: Mapping[str, int]
 ) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]], NDArray[np.bool_]]:
     """Return sizes and counts of sequences, and a mask of those whose heads are too short."""
     function = lengths.of_heads if heads else lengths
-    asked = replace(wanted, function=function, random=False, batched=False)
-    task = partial(
-        LengthsTask.of_batch,
-        stored,
-        asked,
-        look.form,
-        names=lengths.streams,
-        are_cut=bool(heads),
-    )
+    wanted = replace(opened.map, function=function, random=False, batched=False)
+    asked = replace(opened, map=wanted)
+    names, are_cut = lengths.streams, bool(heads)
+    task = partial(asked.task, LengthsTask, look.form, names=names, are_cut=are_cut)
     how = f"{lengths.name}, of {heads}" if heads else lengths.name
-    words = _measured(stored, wanted, opening, task, how, heads)
+    words = _measured(opened, task, how, heads)
     sizes, carried = sizes_and_counts(
         words.values, words.counts, lengths.streams, look.definitions
     )
@@ -258,14 +243,13 @@ def _lengths_of(
     return sizes, carried, (words.counts == 1) & (firsts == UNKNOWN)
 
 
-def _declared_sizes(
-    stored: StoredStreams, wanted: SequenceMap, size_of: SizeOf, context: KeyContext
-) -> Findings:
+def _declared_sizes(opened: OpenedMap, size_of: SizeOf) -> PassFindings:
     """Ask the user's function for the size of every sequence."""
-    corpus = stored.corpus
+    corpus, wanted = opened.corpus, opened.map
+    context = KeyContext(opened.opening.seed, wanted.name, wanted.version)
     of_all = context.of_all_sweeps()
     sizes = corpus.core.sizes(0, corpus.num_sequences)
-    names = stored.names_of_size()
+    names = opened.stored.names_of_size()
     found = np.zeros(len(sizes), np.uint32)
     step = 1 << 16
     for begin in range(0, len(sizes), step):
@@ -291,31 +275,27 @@ def _declared_sizes(
 
 
 def _measured(
-    stored: StoredStreams,
-    wanted: SequenceMap,
-    opening: OpenContext,
-    task: MakeTask,
-    how: str = "",
-    heads: Mapping[str, int] | None = None,
-) -> Findings:
+    opened: OpenedMap, task: MakeTask, how: str = "", heads: Mapping[str, int] | None = None
+) -> PassFindings:
     """Return the kept result of an earlier pass, or make a new pass."""
-    kept = KeptPass(stored.corpus, opening, f"{wanted.fingerprint} {how}".rstrip())
+    corpus, wanted = opened.corpus, opened.map
+    kept = KeptPass(corpus, opened.opening, f"{wanted.fingerprint} {how}".rstrip())
     if (known := kept.recall()) is not None:
-        check_kept(stored, opening, task, known, str(wanted), heads)
+        check_kept(opened, task, known, heads)
         return known
-    if (reason := why_undigested(wanted.fingerprint)) and stored.corpus.files:
+    if (reason := why_undigested(wanted.fingerprint)) and corpus.files:
         warnings.warn(
             f"{wanted} is measured whenever it is opened, as it has no digest ({reason}): give "
             "version=, and another one whenever it changes",
             SweephandHint,
             stacklevel=2,
         )
-    count = stored.corpus.num_sequences
+    count = corpus.num_sequences
     with kept.begin() as unfinished, show_progress(f"measuring {wanted}", count) as advance:
         if unfinished.found is not None:
             return unfinished.found
         advance(unfinished.num_done)
-        for part in parts_of(stored, opening, task, unfinished.num_done, heads):
+        for part in parts_of(opened, task, unfinished.num_done, heads):
             unfinished.add(part)
             advance(len(part.sizes))
         found = unfinished.findings()
@@ -330,11 +310,7 @@ MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
 
 
 def parts_of(
-    stored: StoredStreams,
-    opening: OpenContext,
-    task: MakeTask,
-    begin: int,
-    heads: Mapping[str, int] | None = None,
+    opened: OpenedMap, task: MakeTask, begin: int, heads: Mapping[str, int] | None = None
 ) -> Iterator[Measured]:
     """Measure all sequences from `begin`, part by part, with several in flight.
 
@@ -344,12 +320,11 @@ def parts_of(
     def measured(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch
     ) -> tuple[NDArray[np.uint64], list[Any]]:
-        wanted = task(numbers, batch)
-        costs = guess_seconds(stored.bytes_of(batch) + 1)
-        return numbers, opening.workers.run(wanted, costs)
+        costs = guess_seconds(opened.stored.bytes_of(batch) + 1)
+        return numbers, opened.opening.workers.run(task(numbers, batch), costs)
 
-    samples = batch_samples(stored.corpus)
-    batches = one_pass(stored.corpus, opening.ledger, samples, begin=begin, heads=heads)
+    corpus, ledger = opened.corpus, opened.opening.ledger
+    batches = one_pass(corpus, ledger, batch_samples(corpus), begin=begin, heads=heads)
     done = begin
     with ThreadPoolExecutor(_BATCHES_AHEAD, "sweephand-measure") as ahead:
         asked: deque[Future[tuple[NDArray[np.uint64], list[Any]]]] = deque()
@@ -359,10 +334,10 @@ def parts_of(
             elif not asked:
                 break
             if one is None or len(asked) > _BATCHES_AHEAD:
-                part = _joined(*asked.popleft().result(), done, opening.ledger)
+                part = _joined(*asked.popleft().result(), done, ledger)
                 done += len(part.sizes)
                 yield part
-    if missing := stored.corpus.num_sequences - done:
+    if missing := corpus.num_sequences - done:
         yield Measured([[1]] * missing, is_clean=False)
 
 

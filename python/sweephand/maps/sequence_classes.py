@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, shown
-from sweephand.maps.kept_pass import Findings, KeptPass, batches
+from sweephand.maps.kept_pass import KeptPass, PassFindings, batches
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.stored_streams import StoredStreams
@@ -53,7 +53,7 @@ def classes_of(corpus: Corpus, by: By, opening: OpenContext) -> SequenceClasses:
     if (known := kept.recall()) is not None:
         return SequenceClasses(list(known.facts["names"]), known.values.astype(np.int64))
     found = _numbered(_of_stream(narrow, info, opening), corpus.num_sequences)
-    kept.keep(Findings.one_each(found.numbers.astype(np.uint32), names=found.names))
+    kept.keep(PassFindings.one_each(found.numbers.astype(np.uint32), names=found.names))
     return found
 
 

@@ -7,26 +7,60 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.errors import DataError, shown
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.known_map import Lengths, check_lengths
 from sweephand.maps.sequence_map import SequenceMap, Sequences
+from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.workers import OpenContext
 from sweephand.run.processes import Progress
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+TaskT = TypeVar("TaskT", bound="MapTask")
 
-    from sweephand.maps.stored_streams import StoredStreams
+
+@dataclass(frozen=True)
+class OpenedMap:
+    """A map over a corpus that is opened."""
+
+    stored: StoredStreams
+    map: SequenceMap
+    opening: OpenContext
+
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus that is mapped."""
+        return self.stored.corpus
+
+    def task(
+        self,
+        kind: type[TaskT],
+        form: SampleForm,
+        numbers: NDArray[np.uint64],
+        batch: _core.engine.Batch,
+        **more: Any,
+    ) -> TaskT:
+        """Return the task for the sequences of a batch whose sizes are not known yet.
+
+        Keys are those of sweep 0.
+        """
+        ids = self.corpus.ids.names(numbers)
+        none = [0] * len(ids)
+        if self.map.random:
+            context = KeyContext(self.opening.seed, self.map.name, self.map.version)
+            more |= {"context": context, "sweeps": none}
+        return kind(self.map, form, self.stored.sequences_of(batch), ids, none, **more)
 
 
 _OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
@@ -62,27 +96,6 @@ class MapTask:
     context: KeyContext | None = None  # of the keys; None: the map asks for none
     # of the sequences, for their keys; empty if there are none
     sweeps: Sequence[int] = ()
-
-    @classmethod
-    def of_batch(
-        cls,
-        stored: StoredStreams,
-        wanted: SequenceMap,
-        form: SampleForm,
-        numbers: NDArray[np.uint64],
-        batch: _core.engine.Batch,
-        context: KeyContext | None = None,
-        **more: Any,
-    ) -> Self:
-        """Return the task for the sequences of a batch whose sizes are not known yet.
-
-        Keys are those of sweep 0.
-        """
-        ids = stored.corpus.ids.names(numbers)
-        none = [0] * len(ids)
-        if wanted.random:
-            more |= {"context": context, "sweeps": none}
-        return cls(wanted, form, stored.sequences_of(batch), ids, none, **more)
 
     def __len__(self) -> int:
         return len(self.sizes)
