@@ -13,21 +13,13 @@ import pytest
 from tests.maps import functions
 
 import sweephand as sh
-from sweephand.maps.workers import CallTimes, History, MapWorkers, Watch, cut, guess_seconds
+from sweephand.maps.workers import CallTimes, MapWorkers, Watch, cut
 
 
 def rest(sequence: dict[str, Any]) -> dict[str, Any]:
     """Take 20 times as long for one of 50."""
     time.sleep(0.004 if int(sequence["x"][0]) % 50 == 0 else 0.0002)
     return sequence
-
-
-def test_what_was_slow_is_expected_to_be() -> None:
-    history = History(5)
-    numbers, num_bytes = np.arange(3, dtype=np.uint64), np.array([1.0, 3.0, 2.0])
-    assert (history.expected(numbers, lambda: num_bytes) == guess_seconds(num_bytes)).all()
-    history.add(numbers[:2], lambda: num_bytes[:2], np.array([7.0, 1.0]))
-    assert history.expected(numbers, lambda: num_bytes).tolist() == [7, 1, 2 * 8 / 4]
 
 
 def test_a_slow_sequence_is_a_task_of_its_own() -> None:
@@ -41,7 +33,7 @@ def test_the_second_sweep_knows_what_is_slow() -> None:
             pass
         reader: Any = source.timeline.corpus.readers[0]
         history = reader.origin.make.__self__._history
-    expected = history.expected(np.arange(100, dtype=np.uint64), lambda: np.ones(100))
+    expected = history.expected(np.arange(100, dtype=np.uint64))
     is_slow = np.arange(100) % 50 == 0
     assert expected[is_slow].min() >= 0.004
     assert 0.0002 <= np.median(expected[~is_slow]) < 0.004

@@ -35,8 +35,13 @@ def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
             f"one stream of a source has a loss mask, parts or label weights, got: {names}"
         )
     (tokens,) = masked
-    if tokens.label_weights:
-        _check_weighted(corpus.streams, tokens)
+    if tokens.label_weights and not are_tokens(tokens):
+        raise ValueError(f"label weights are of next tokens, {tokens.name!r} has {tokens.kind}")
+    if tokens.label_weights and any(info.name == LABELS for info in corpus.streams):
+        raise ValueError(
+            f"the label weights of {tokens.name!r} are of its next tokens, and the labels are "
+            f"the stream {LABELS!r}: give that another name, or leave the weights out"
+        )
     beside = {
         option: _beside(corpus.streams, tokens, name, option)
         for option, name in tokens.definition.beside.items()
@@ -50,18 +55,6 @@ def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
     counts = found.counts.astype(np.uint32)
     kept.keep(PassFindings(counts, found.bounds, arrays={"weights": found.weights}))
     return replace(corpus, masks=found)
-
-
-def _check_weighted(streams: Sequence[StreamInfo], tokens: StreamInfo) -> None:
-    if not are_tokens(tokens):
-        raise ValueError(
-            f"label weights are of next tokens, stream {tokens.name!r} has {tokens.kind}"
-        )
-    if any(info.name == LABELS for info in streams):
-        raise ValueError(
-            f"the labels are the stream {LABELS!r}, and the label weights of {tokens.name!r} "
-            "are of its next tokens: give that stream another name, or leave the weights out"
-        )
 
 
 _WORDS = {  # the stream, and what it has for a sample

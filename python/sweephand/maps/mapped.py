@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -137,9 +136,7 @@ class MapRun:
         """Return the wanted sequences as chunks, in order: see `MappedOrigin`."""
         own = numbers[places]
         task = self._task(own, sweeps[places], sizes[places].tolist(), batch)
-        num_bytes = cache(lambda: self._stored.bytes_of(batch) + 1)
-        is_shared = self._opening.workers.num_workers > 0  # else no cost matters
-        costs = self._history.expected(own, num_bytes) if is_shared else np.zeros(len(own))
+        costs = self._history.expected(own)
         seconds: list[float] = []
         chunks = []
         for begin, end, is_there in _runs(places, len(numbers)):
@@ -151,8 +148,7 @@ class MapRun:
                     self._opening.ledger.add(wrong)
                 chunks.append(made.to_chunk())
                 seconds += made.seconds
-        if is_shared:
-            self._history.add(own, num_bytes, np.array(seconds))
+        self._history.add(own, np.array(seconds))
         return chunks
 
     def _task(

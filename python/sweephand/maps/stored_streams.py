@@ -135,17 +135,3 @@ class StoredStreams:
             for name, info in self._infos.items()
             if info.is_single or name in sized
         }
-
-    def bytes_of(self, batch: _core.engine.Batch) -> NDArray[np.float64]:
-        """Return about how many bytes each sequence of a batch has: float64, (sequences,)."""
-        found = np.zeros(batch.share_size)
-        for number, info in enumerate(self._infos.values()):
-            offsets = batch.sample_offsets(number)
-            if offsets is None:
-                offsets = np.arange(batch.share_size + 1)
-            width = info.dtype.itemsize * int(np.prod(info.shape))
-            if info.is_variable:
-                offsets = batch.stream(number).element_offsets()[offsets]
-                width = 1 if info.is_bytes else info.dtype.itemsize
-            found += np.diff(offsets) * width
-        return found

@@ -35,7 +35,7 @@ _HELD = 0.6  # of calls, from which on they are said to hold the lock
 _QUICK = 5e-5  # seconds of a call, up to which threads cost more than they gain
 _WORTH = 1.0  # seconds of calls, from which on processes are worth their start
 _FIRST_SECONDS = 1.0  # that a first sequence may take; nothing else waits beside it
-_GUESS = 1e-3  # seconds a sequence, before any was mapped
+GUESS = 1e-3  # seconds a sequence, before any was mapped
 # The least seconds of a task that is worth sending to an idle worker, and to a busy worker, and
 # the most tasks for each worker.
 _TASKS = {"threads": (2e-4, 2e-4, 4), "processes": (5e-3, 2e-2, 2)}
@@ -133,44 +133,24 @@ def _seconds_without_processor() -> float:
 class History:
     """Times that a map took for the sequences of a corpus, to predict the next time.
 
-    One that was not mapped before is expected to take what others took for as many bytes.
-    Several threads may use it, as a `CallTimes`.
+    One that was not mapped before is expected to take what others took. Several threads may
+    use it, as a `CallTimes`.
     """
 
     def __init__(self, num_sequences: int) -> None:
         self._seconds = np.zeros(num_sequences, np.float32)  # 0: not known
-        self._known_seconds = self._known_bytes = 0.0
+        self._mean = GUESS
 
-    def expected(
-        self, numbers: NDArray[np.uint64], num_bytes: Callable[[], NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
-        """Return how long sequences may take; bytes are only asked for where it matters."""
+    def expected(self, numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return how long sequences may take."""
         known = self._seconds[numbers].astype(np.float64)
-        if known.all():
-            return known
-        if not self._known_bytes:
-            return guess_seconds(num_bytes())
-        return np.where(known > 0, known, num_bytes() * self._known_seconds / self._known_bytes)
+        return np.where(known > 0, known, self._mean)
 
-    def add(
-        self,
-        numbers: NDArray[np.uint64],
-        num_bytes: Callable[[], NDArray[np.float64]],
-        seconds: NDArray[np.float64],
-    ) -> None:
+    def add(self, numbers: NDArray[np.uint64], seconds: NDArray[np.float64]) -> None:
         """Record the times of sequences."""
-        seconds = np.maximum(seconds, 1e-9)
-        if not self._seconds[numbers].all():
-            self._known_seconds += float(seconds.sum())
-            self._known_bytes += float(num_bytes().sum())
-        self._seconds[numbers] = seconds
-
-
-def guess_seconds(num_bytes: NDArray[np.float64], mean: float = _GUESS) -> NDArray[np.float64]:
-    """Return how long sequences may take of so many bytes, `mean` on average."""
-    return (
-        num_bytes * (mean / max(1.0, float(num_bytes.mean()))) if len(num_bytes) else num_bytes
-    )
+        if len(seconds):
+            self._seconds[numbers] = np.maximum(seconds, 1e-9)
+            self._mean = float(seconds.mean())
 
 
 class MapWorkers:

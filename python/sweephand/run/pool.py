@@ -196,20 +196,20 @@ class Pool:
         number, _ = slot.worker.progress.at
         is_late, count = bool(slot.late) and number is not None, len(piece.task)
         if not is_late and not piece.was_tried:
-            self._note(piece, instead=[piece._replace(was_tried=True)])  # an accident, maybe
+            instead = [piece._replace(was_tried=True)]  # an accident, maybe
         elif count == 1:
-            self._note(piece, piece.task.failed(reason))
+            return self._note(piece, piece.task.failed(reason))
         elif piece.task.is_joint or number is None:
-            self._note(piece, instead=[piece.part(at, at + 1) for at in range(count)])
+            instead = [piece.part(at, at + 1) for at in range(count)]
         else:
-            at = piece.part(number, number + 1, was_tried=True)
             ends = piece.part(0, number), piece.part(number + 1, count)
-            rest = [one for one in ends if len(one.task)]
+            instead = [one for one in ends if len(one.task)]
+            at = piece.part(number, number + 1, was_tried=True)
             if is_late:
-                at.request.made[at.place] = at.task.failed(reason)
-                self._note(piece, instead=rest)
+                piece.request.made[at.place] = at.task.failed(reason)
             else:
-                self._note(piece, instead=[*rest, at])
+                instead.append(at)
+        return self._note(piece, instead=instead)
 
     def _look(self) -> None:
         """Give up items that take too long."""
