@@ -104,16 +104,6 @@ def sleep_at_80(sequence: Sequence) -> Sequence:
     return sequence
 
 
-def longer(sequence: Sequence) -> Sequence:
-    """Take streams of every kind, and return them with something after."""
-    text = b"".join(sequence["text"].tolist())
-    return {
-        "text": [text, b"end"],
-        "rows": sequence["rows"] * 2,
-        "wide": np.tile(sequence["wide"], (2, 1)),
-    }
-
-
 def exit_at_80(sequence: Sequence) -> Sequence:
     if 80 in sequence["x"]:
         os._exit(3)
@@ -123,12 +113,6 @@ def exit_at_80(sequence: Sequence) -> Sequence:
 def ask_to_exit_at_80(sequence: Sequence) -> Sequence:
     if 80 in sequence["x"]:
         sys.exit("enough")
-    return sequence
-
-
-def close_all_at_80(sequence: Sequence) -> Sequence:
-    if 80 in sequence["x"]:
-        os.closerange(0, 1000)
     return sequence
 
 
@@ -143,17 +127,6 @@ def wander(sequence: Sequence) -> Sequence:
         return sequence  # and does not end by itself
     os.waitpid(child, 0)
     return {"x": -sequence["x"]}
-
-
-class Unpicklable(Exception):
-    def __reduce__(self) -> Any:
-        raise TypeError("not me")
-
-
-def raise_unpicklable(sequence: Sequence) -> Sequence:
-    if 80 in sequence["x"]:
-        raise Unpicklable("odd")
-    return sequence
 
 
 class LoadedOnce:

@@ -73,7 +73,7 @@ def test_what_is_kept_is_what_the_map_makes(lines: Path, name: str) -> None:
 
     expected, state = of(plain, 50)
     for size_of in (50, 333):  # made, and read
-        found, own = of(kept, size_of, **(PROCESSES if name == "halves" else {}))
+        found, own = of(kept, size_of, **PROCESSES)
         assert found == expected
     assert {**own, "position": 0} == {**state, "position": 0}
 

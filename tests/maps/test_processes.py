@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
 from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus, delivered
 
@@ -57,20 +56,6 @@ def nothing_is_left() -> Iterator[None]:
     assert not [path for path in shared.glob("*") if "sweephand" in path.name]
 
 
-def kinds_of_streams() -> sh.Deserializer:
-    rng = np.random.default_rng(1)
-    lengths = rng.integers(1, 5, 40)
-    rows = [
-        scipy.sparse.csr_matrix(rng.random((n, 9)).round() * rng.random((n, 9)))
-        for n in lengths
-    ]
-    return sh.ArrayDeserializer({
-        "text": [[bytes(rng.integers(0, 255, 7, np.uint8))] * int(n) for n in lengths],
-        "rows": rows,
-        "wide": [rng.random((n, 400)).astype(np.float32) for n in lengths],
-    })  # fmt: skip
-
-
 CHAINS = {
     "batched": lambda: corpus().map(functions.stamp_batch, random=True, batched=True),
     "told sizes": lambda: corpus().map(functions.crop, random=True, size=functions.crop_size),
@@ -84,24 +69,6 @@ def test_values_are_those_of_threads(chain: str) -> None:
     found = all_of(mapped, **PROCESSES)
     assert found == all_of(mapped, 333, num_map_workers=3)
     assert found == all_of(mapped, 17, num_map_workers=0)
-
-
-def test_streams_of_all_kinds_go_and_come() -> None:
-    mapped = kinds_of_streams().map(functions.longer, size="measured")
-
-    def found_by(**options: Any) -> list[Any]:
-        found = []
-        with sh.MinibatchSource(mapped, max_sweeps=2, **options) as source:
-            for minibatch in source.minibatches(60):
-                values = [minibatch[name].values for name in ("text", "rows", "wide")]
-                found.append((minibatch.ids, *(one.tolist() for one in densely(values))))
-        return found
-
-    assert found_by(**PROCESSES) == found_by(num_map_workers=0)
-
-
-def densely(streams: list[Any]) -> list[Any]:
-    return [one.toarray() if scipy.sparse.issparse(one) else one for one in streams]
 
 
 def workers_of(source: sh.MinibatchSource) -> list[int]:
@@ -131,9 +98,7 @@ def test_a_worker_that_is_killed_at_any_moment_changes_no_value() -> None:
     [
         (functions.die_at_80, r"killed its worker process \(signal 9\)"),
         (functions.exit_at_80, r"ended its worker process \(exit code 3\)"),
-        (functions.close_all_at_80, r"ended its worker process \(exit code 0\)"),
         (functions.ask_to_exit_at_80, "raised SystemExit: enough"),
-        (functions.raise_unpicklable, "raised Unpicklable: odd"),
         (functions.die_in_a_batch, r"killed its worker process \(signal 9\)"),
     ],
 )

@@ -16,14 +16,11 @@ V2 = "{}/memory.max"
 @pytest.mark.parametrize(
     ("groups", "limits", "wanted"),
     [
-        ("0::/a/b", {V2.format("a/b"): "300"}, 300),
         ("0::/a/b", {V2.format("a/b"): "300", V2.format("a"): "200"}, 200),  # of an outer group
         ("0::/a/b", {V2.format("a/b"): "max", V2.format("a"): "400"}, 400),
         ("0::/a/b", {V2.format("a/b"): "max"}, NO_LIMIT),
-        ("0::/", {V2.format("."): "500"}, 500),  # a container's own root
         ("0::/a/b", {V2.format("."): "600"}, 600),  # groups that it is not shown
         ("0::/a", {V2.format("b"): "1"}, NO_LIMIT),  # another group's
-        ("3:cpu:/c\n4:memory:/a/b", {V1.format("a/b"): "700"}, 700),
         ("4:memory:/a/b", {V1.format("a/b"): "9223372036854771712", V1.format("a"): "8"}, 8),
         ("3:cpu:/a", {V1.format("a"): "1"}, NO_LIMIT),
         ("4:memory:/a\n0::/a", {V1.format("a"): "700", V2.format("a"): "30"}, 30),
