@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -139,15 +138,21 @@ class MapRun:
         costs = self._history.expected(own)
         seconds: list[float] = []
         chunks = []
-        for begin, end, is_there in _runs(places, len(numbers)):
-            if not is_there:
-                chunks.append(self._blank(end - begin))
+        is_there = np.zeros(len(numbers), np.bool_)
+        is_there[places] = True
+        begin = 0
+        for run in np.split(is_there, np.flatnonzero(np.diff(is_there)) + 1):
+            if not run.all():
+                chunks.append(self._blank(len(run)))
                 continue
+            end = begin + len(run)
             for made in self._opening.workers.run(task.part(begin, end), costs[begin:end]):
                 for wrong in made.wrong.values():
                     self._opening.ledger.add(wrong)
-                chunks.append(made.to_chunk())
+                skipped = sorted(made.wrong)
+                chunks.append(make_chunk(made.columns, owned=False, skipped=skipped))
                 seconds += made.seconds
+            begin = end
         self._history.add(own, np.array(seconds))
         return chunks
 
@@ -193,23 +198,6 @@ def _over_time(
         opening.workers.check(one)
     seed = opening.seed
     return [(at, one, KeyContext(seed, one.name, one.version)) for at, one in maps]
-
-
-def _runs(places: NDArray[np.uint64], num_wanted: int) -> Iterator[tuple[int, int, bool]]:
-    """Cut the wanted numbers into runs that are present or missing; count those present."""
-    if len(places) == num_wanted:
-        yield 0, num_wanted, True
-        return
-    is_there = np.zeros(num_wanted, np.bool_)
-    is_there[places] = True
-    begin = 0
-    for there, group in groupby(is_there.tolist()):
-        length = len(list(group))
-        if there:
-            yield begin, begin + length, True
-            begin += length
-        else:
-            yield 0, length, False
 
 
 class LaterIds(Sequence[str]):

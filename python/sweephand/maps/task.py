@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.casts import whole_number
-from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.own_values import copied
@@ -75,10 +74,6 @@ class MapResult:
     wrong: Mapping[int, DataError]
     # that the map took for each, as far as that is known
     seconds: Sequence[float] = field(default_factory=list)
-
-    def to_chunk(self) -> _core.read.Chunk:
-        """Return it as a chunk that skips those."""
-        return make_chunk(self.columns, owned=False, skipped=sorted(self.wrong))
 
 
 @dataclass(frozen=True)

@@ -132,15 +132,7 @@ class RecordKind:
         is_torn = self.head.startswith(found) or not any(found)
         if is_torn and not has_block(content, 0):
             return 0
-        if len(found) == _HEAD.size and found[:8] == self.magic:
-            _, version, checksum = _HEAD.unpack(found)
-            if checksum == _core.formats.crc32c(found[:12]):
-                reason = (
-                    f"this {self.name} has version {version}, this version of sweephand reads "
-                    f"{self.version}; {self.remedy}"
-                )
-                raise DataError(reason, path, 0)
-        reason = f"this is no {self.name}, or one that is damaged or of an older version"
+        reason = f"this is no {self.name} of version {self.version}, or it is damaged"
         raise DataError(f"{reason}; {self.remedy}", path, 0)
 
 
