@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sweephand import _core
+from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sample_form import SampleForm, Samples
 from sweephand.corpus.streams import StreamInfo
