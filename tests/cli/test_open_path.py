@@ -57,8 +57,8 @@ def test_the_stream_that_counts_can_be_chosen(tokens: Path) -> None:
 def test_chunks_can_be_made_smaller(tokens: Path, rows: Path) -> None:
     for path, sequences in ((tokens, 300), (rows, 1000)):
         source = sh.MinibatchSource(sh.open(path, chunk_size=7))
-        assert source.chunk_sequences.sum() == sequences
-        assert source.chunk_sequences.max() == 7
+        assert source.timeline.corpus.chunk_sequences.sum() == sequences
+        assert source.timeline.corpus.chunk_sequences.max() == 7
 
 
 def test_pickled_objects_are_never_loaded(tmp_path: Path, call: Call) -> None:

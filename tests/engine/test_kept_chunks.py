@@ -29,7 +29,7 @@ def test_a_sweep_without_threads_loads_every_chunk_about_once(
     with sh.MinibatchSource(
         corpus, max_sweeps=1, num_threads=0, num_lanes=4, randomization_window_in_chunks=8
     ) as source:
-        num_chunks = len(source.chunk_sequences)
+        num_chunks = len(source.timeline.corpus.chunk_sequences)
         assert num_chunks > 30
         for _ in source.minibatches(16):
             pass

@@ -110,7 +110,7 @@ chunks.CHUNK_BYTES = 2 << 20  # 32 records
 line_units.UNIT_BYTES = len(RECORDS) // 500 * 32
 corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(shape=16384)))
 source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)
-assert len(source.chunk_sequences) == 16
+assert len(source.timeline.corpus.chunk_sequences) == 16
 
 decode, all_at_once = tfrecord_files.decode_examples, threading.Barrier(16, timeout=60)
 

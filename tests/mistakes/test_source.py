@@ -70,7 +70,6 @@ MISTAKES = [
         "for in source", with_source(list), TypeError, ("source.sweep(size)", "minibatches")
     ),
     Mistake("iter(source)", with_source(iter), TypeError, ("source.sweep(size)",)),
-    Mistake("next(source)", with_source(next), TypeError, ("source.next_minibatch(size)",)),
     Mistake(
         "len(source)",
         with_source(len),
@@ -173,12 +172,7 @@ MISTAKES = [
         RuntimeError,
         ("without max_sweeps",),
     ),
-    Mistake("layout 'padded'", to_source(layout="padded"), TypeError, ("layout=sh.Padded()",)),
-    Mistake("layout Padded", to_source(layout=sh.Padded), TypeError, ("layout=sh.Padded()",)),
-    Mistake(
-        "layout Packed", to_source(layout=sh.Packed), TypeError, ("sh.Packed(row_length)",)
-    ),
-    Mistake("layout 'rows'", to_source(layout="rows"), TypeError, ("sh.Bucketed('auto')",)),
+    Mistake("layout 'padded'", to_source(layout="padded"), TypeError, ("sh.Padded()",)),
     # Minibatches.
     Mistake(
         "no such stream",

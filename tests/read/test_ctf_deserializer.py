@@ -38,7 +38,7 @@ def test_a_chunk_without_a_sparse_value_is_sparse_too(tmp_path: Path) -> None:
     path.write_text("0 |Q |L 1 2\n1 |Q 3:1.5 |L 1 2\n2 |Q |L 3 4\n")
     corpus = sh.CTFDeserializer(path, STREAMS, chunk_size_in_bytes=1)
     source = sh.MinibatchSource(corpus, randomize=False)
-    assert len(source.chunk_sequences) == 3
+    assert len(source.timeline.corpus.chunk_sequences) == 3
     for size, sums in ((3, [0, 1.5, 0]), (1, [0])):
         dense = source.next_minibatch(size)["query"].asarray()
         assert dense.shape == (size, 20)
@@ -54,7 +54,7 @@ def test_small_files_share_a_chunk_and_large_ones_are_cut(tmp_path: Path) -> Non
         tmp_path / "*.ctf", STREAMS, chunk_size_in_bytes=4 * size + size // 2
     )
     source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, max_errors=1)
-    chunks = source.chunk_sequences.tolist()
+    chunks = source.timeline.corpus.chunk_sequences.tolist()
     assert chunks[:3] == [9, 9, 9]  # of three files each
     assert len(chunks) > 5
     assert sum(chunks) == 3 * 9 + 60

@@ -19,11 +19,11 @@ def remote_tokens() -> str:
 def test_a_request_to_a_store_reads_a_mebibyte_of_tokens(remote_tokens: str) -> None:
     corpus = sh.RawTokensDeserializer(remote_tokens, "uint16", 1024)
     with sh.MinibatchSource(corpus, num_threads=0) as source:
-        assert len(source.chunk_sequences) == 20
+        assert len(source.timeline.corpus.chunk_sequences) == 20
         source.next_minibatch(1024)
         assert source.stats()["bytes_loaded"] < (1 << 20) + (1 << 16)
     given = sh.RawTokensDeserializer(remote_tokens, "uint16", 1024, chunk_size_in_bytes=4 << 20)
-    assert len(sh.MinibatchSource(given).chunk_sequences) == 5
+    assert len(sh.MinibatchSource(given).timeline.corpus.chunk_sequences) == 5
     with pytest.raises(ValueError, match="chunk_size_in_bytes"):
         sh.RawTokensDeserializer(remote_tokens, "uint16", 1024, chunk_size_in_bytes=0)
 

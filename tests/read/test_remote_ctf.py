@@ -64,7 +64,7 @@ def test_a_chunk_is_one_request_to_a_web_server(
     with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
         assert web.fetched == []
         there = labels(source)
-        num_chunks = len(source.chunk_sequences)
+        num_chunks = len(source.timeline.corpus.chunk_sequences)
     assert there == in_order(sh.CTFDeserializer(web.folder / "a.ctf", STREAMS))
     assert sorted(web.fetched)[0][1] == 0
     assert web.bytes_of("a.ctf") == size

@@ -216,7 +216,7 @@ def test_a_window_of_zero_beside_the_other_one_is_not_given() -> None:
     ):
         assert one.sequence_ids(0, 50) == other.sequence_ids(0, 50)
         assert one.get_checkpoint_state() == other.get_checkpoint_state()
-        assert default.block_chunks == 128 // 48
+        assert default.timeline.block_chunks == 128 // 48
 
 
 def corpus_name(corpus: sh.Deserializer) -> str:

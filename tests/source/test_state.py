@@ -26,7 +26,7 @@ from tests.sources import (
 from tests.strategies import requests, timelines, workers
 
 import sweephand as sh
-from sweephand.source.state import Described
+from sweephand.source.state import described
 
 State = dict[str, Any]
 
@@ -181,22 +181,15 @@ def test_folders_and_times_of_files_do_not_count(tmp_path: Path) -> None:
 
 def test_what_has_no_room_in_a_state_still_decides() -> None:
     files = [f"part-{number:05}.npy" for number in range(1000)]
-    ours, theirs = Described.of(files), Described.of([*files[:-1], "other.npy"])
-    assert len(ours) <= 96
+    ours, theirs = described(*files), described(*files[:-1], "other.npy")
     assert words(ours) == words(theirs)
-    assert ours.matches(str(ours))
-    assert not ours.matches(str(theirs))
+    assert ours != theirs
 
 
-@given(st.lists(st.text(), max_size=40), st.integers(60, 300))
-def test_a_description_matches_its_own_text_within_its_room(
-    parts: list[str], room: int
-) -> None:
-    described = Described.of(parts, room=room)
-    assert described.matches(json.loads(json.dumps(str(described))))
-    assert len(json.dumps(str(described))) - 2 <= room
-    other = Described.of([*parts, "x"], room=room)
-    assert not other.matches(str(described))
+@given(st.lists(st.text(), max_size=40))
+def test_a_description_has_room_in_a_state(parts: list[str]) -> None:
+    assert len(json.dumps(described(*parts))) - 2 <= 96
+    assert described(*parts) != described(*parts, "x")
 
 
 def without(key: str) -> Callable[[State], object]:

@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             **_stored(arguments.paths),
             "num_sequences": source.num_sequences_per_sweep,
             "num_samples": source.num_samples_per_sweep,
-            "num_chunks": len(source.chunk_sequences),
+            "num_chunks": len(source.timeline.corpus.chunk_sequences),
             "num_lanes": source.timeline.options.lanes,
-            "chunk_sequences": _summary(source.chunk_sequences),
+            "chunk_sequences": _summary(source.timeline.corpus.chunk_sequences),
             "lengths": _summary(lengths),
             "first_id": source.sequence_ids(0, 1)[0],
             "streams": [

@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
 
 def _window_facts(source: MinibatchSource, size: int, steps: DryRun) -> dict[str, object]:
     """Return the cost of the window, and its expected quality of shuffling."""
-    chunks, block, lanes = len(source.chunk_sequences), source.block_chunks, source.num_lanes
+    plan = source.timeline
+    chunks, block, lanes = len(plan.corpus.chunk_starts), plan.block_chunks, plan.num_lanes
     is_uniform = block >= chunks
     window = min(chunks, block * lanes)
     predicted = 1.0
@@ -94,14 +95,14 @@ def _window_facts(source: MinibatchSource, size: int, steps: DryRun) -> dict[str
             minibatch, window, chunks, num_lanes=_lanes_in_turn(source, steps)
         )
     return {
-        "shuffled": source.is_randomized,
-        "uniform": source.is_randomized and is_uniform,
+        "shuffled": plan.options.randomize,
+        "uniform": plan.options.randomize and is_uniform,
         "num_chunks": chunks,
         "num_lanes": lanes,
         "block_chunks": min(block, chunks),
         "open_chunks": window,
         "memory_bound_bytes": source.memory_bound(size),
-        "predicted_variance_ratio": predicted if source.is_randomized else None,
+        "predicted_variance_ratio": predicted if plan.options.randomize else None,
     }
 
 

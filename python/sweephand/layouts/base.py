@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,9 +13,6 @@ from sweephand import _core
 
 LongPolicy = Literal["error", "split", "drop"]
 OverLimit = Literal["error", "drop", "alone"]
-
-# In the metadata of a field: a value to show to a user who gave no layout.
-EXAMPLE = "example"
 
 _MOST_CELLS = 512  # of a row whose length is not given
 
@@ -118,24 +115,8 @@ class Layout:
 
     def describe(self) -> str:
         """Return the layout with its parameters that are not the default, for fingerprints."""
-        return self._spelled(self._changed())
-
-    @property
-    def num_progress(self) -> int:
-        """About how many numbers a state has of progress."""
-        return 1
-
-    def summary(self) -> str:
-        """Return the layout with its options that are not the default, the shortest first."""
-        return self._spelled(self._changed(), shortest_first=True)
-
-    def _changed(self) -> list[Field[Any]]:
-        return [field for field in fields(self) if getattr(self, field.name) != field.default]
-
-    def _spelled(self, shown: Collection[Field[Any]], *, shortest_first: bool = False) -> str:
-        values = [f"{field.name}={getattr(self, field.name)!r}" for field in shown]
-        if shortest_first:
-            values.sort(key=len)
+        changed = [one.name for one in fields(self) if getattr(self, one.name) != one.default]
+        values = [f"{name}={getattr(self, name)!r}" for name in changed]
         return f"{type(self).__name__}({', '.join(values)})"
 
     def check_streams(self, streams: Collection[str]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
-from sweephand.layouts.base import EXAMPLE, LengthLimit
+from sweephand.layouts.base import LengthLimit
 from sweephand.layouts.padding import GapLayout, PadValue
 
 DEFAULT_NUM_BUCKETS = 16
@@ -54,7 +54,7 @@ class Bucketed(GapLayout):
     [(4, (2, 4)), (16, (2, 16))]
     """
 
-    boundaries: Sequence[int] | Literal["auto"] = field(metadata={EXAMPLE: "'auto'"})
+    boundaries: Sequence[int] | Literal["auto"]
     num_buckets: int | None = None
     drop_long: bool = False
     pad_value: PadValue = 0
@@ -121,11 +121,6 @@ class Bucketed(GapLayout):
         if self.boundaries == "auto":
             raise ValueError("boundaries are chosen when a source is made: see source.layout")
         return int(self.boundaries[-1])
-
-    @property
-    def num_progress(self) -> int:
-        """The number of entries of progress in a state: one for each bucket."""
-        return len(self.boundaries)
 
     def settle(self, corpus: _core.index.Corpus) -> Self:
         """Return the layout with its boundaries chosen."""

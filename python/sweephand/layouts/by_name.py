@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from typing import Any
 
 from sweephand import layouts
 from sweephand.layouts import Layout
-from sweephand.layouts.base import EXAMPLE
 
 
 def layout_by_name(name: object, options: Mapping[str, Any]) -> Layout:
@@ -22,17 +20,6 @@ def layout_by_name(name: object, options: Mapping[str, Any]) -> Layout:
         If it does not take the options.
     """
     return _classes()[str(name)](**options)
-
-
-def spelled_layouts() -> dict[str, str]:
-    """Return the spelling of every layout by its name in lower case.
-
-    Examples
-    --------
-    >>> spelled_layouts()["packed"]
-    'sh.Packed(row_length)'
-    """
-    return {name.lower(): _spelled(kind) for name, kind in _classes().items()}
 
 
 def layout_names() -> list[str]:
@@ -52,13 +39,6 @@ def layout_of_length(name: str, length: int | None, size: int) -> Layout:
     if name not in kinds:
         raise ValueError(f"there is no layout {name!r}; there are: {', '.join(kinds)}")
     return kinds[name].of_length(length, size)
-
-
-def _spelled(kind: type[Layout]) -> str:
-    needed = [
-        one.metadata.get(EXAMPLE, one.name) for one in fields(kind) if one.default is MISSING
-    ]
-    return f"sh.{kind.__name__}({', '.join(needed)})"
 
 
 def _classes() -> dict[str, type[Layout]]:

@@ -8,9 +8,6 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
 from sweephand.source.cursor import Cursor
 from sweephand.source.limits import Size, size_of
@@ -96,24 +93,9 @@ class Answers:
         return self.timeline.corpus.core.num_sequences
 
     @property
-    def chunk_sequences(self) -> NDArray[np.uint64]:
-        """Sequences of every chunk: uint64, shape (chunks,)."""
-        return self.timeline.corpus.chunk_sequences
-
-    @property
-    def is_randomized(self) -> bool:
-        """True if sweeps are shuffled."""
-        return self.timeline.options.randomize
-
-    @property
     def num_lanes(self) -> int:
         """Lanes that a sweep is read in, side by side."""
         return self.timeline.num_lanes
-
-    @property
-    def block_chunks(self) -> int:
-        """Chunks that are shuffled together; every lane has one such block open."""
-        return self.timeline.block_chunks
 
     @property
     def layout(self) -> Layout:
@@ -296,16 +278,10 @@ class Answers:
     def __iter__(self) -> NoReturn:
         raise TypeError(f"a source is not iterated over by itself: {WRITE_LOOP}; {FOR_TORCH}")
 
-    def __next__(self) -> NoReturn:
-        raise TypeError(
-            "next(source): write source.next_minibatch(size), or next(iter(source.sweep(size)))"
-        )
-
     def __len__(self) -> int:
         raise TypeError(
-            "a source has no len(): it has source.num_sequences_per_sweep sequences of "
-            "source.num_samples_per_sweep samples, and len(source.sweep(size)) minibatches; "
-            f"{FOR_TORCH}"
+            "a source has source.num_sequences_per_sweep sequences, and len(source.sweep(size)) "
+            f"minibatches; {FOR_TORCH}"
         )
 
     def __repr__(self) -> str:

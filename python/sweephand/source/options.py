@@ -236,7 +236,9 @@ class SourceOptions:
             if self.frame_mode or length:
                 raise ValueError("give a layout, or frame_mode or truncation_length, not both")
             if not isinstance(layout, Layout):
-                raise TypeError(_layout_to_write(layout))
+                raise TypeError(
+                    f"layout must be a Layout such as sh.Padded(), got {shown(layout)}"
+                )
             return layout
         if length:
             from sweephand.layouts import TruncatedBPTT
@@ -275,19 +277,6 @@ def _by_fields(value: object) -> object:
         return value
     found = {field.name: getattr(value, field.name) for field in fields(value)}  # type: ignore[arg-type]
     return {"kind": type(value).__name__, **found}
-
-
-def _layout_to_write(given: object) -> str:
-    """Return the spelling of the layout that was probably meant."""
-    from sweephand.layouts.by_name import spelled_layouts
-
-    name = given.__name__ if isinstance(given, type) else given
-    spelled = spelled_layouts()
-    meant = spelled.get(name.lower()) if isinstance(name, str) else None
-    write = meant or f"one of {', '.join(spelled.values())}"
-    return (
-        f"layout must be a Layout such as sh.Padded(), got {shown(given)}; write layout={write}"
-    )
 
 
 def takes_arguments_of(

@@ -110,8 +110,8 @@ def test_a_pass_in_the_order_of_tfds_fetches_every_byte_once(
     store = fsspec.filesystem("memory")
     size = sum(store.size(one) for one in store.glob("/demo/1.0.0/*tfrecord*"))
     assert size <= payload(fetched) <= size + PADDING * len(fetched)
-    assert stats["chunks_loaded"] == len(source.chunk_sequences)
-    most = source.chunk_sequences.max() * 8
+    assert stats["chunks_loaded"] == len(source.timeline.corpus.chunk_sequences)
+    most = source.timeline.corpus.chunk_sequences.max() * 8
     assert held <= most * (2 * 3 + 2 * math.ceil(9 / 4 + 1))
 
 

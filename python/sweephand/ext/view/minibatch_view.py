@@ -158,7 +158,7 @@ def facts_of(minibatch: Minibatch) -> Markup:
     """Return the figures of a minibatch."""
     samples, of_all = minibatch.num_samples, minibatch.global_num_samples
     facts: dict[str, object] = {
-        "layout": tag("code", minibatch.layout.summary()),
+        "layout": tag("code", minibatch.layout.describe()),
         "nominal time": in_count(minibatch.nominal_time),
         "sequences": in_count(minibatch.num_sequences),
         "samples": in_count(samples)
