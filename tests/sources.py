@@ -171,11 +171,6 @@ def request_of(request: int) -> int:
     return sh.FULL_DATA_SWEEP if request == model.FULL_DATA_SWEEP else request
 
 
-def limit_of(limit: int | None) -> int:
-    """A limit of the model as `max_samples`."""
-    return sh.INFINITELY_REPEAT if limit is None else limit
-
-
 # What they deliver ----------------------------------------------------------------------------
 
 

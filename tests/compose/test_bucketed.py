@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import model
 from tests import model_layouts as layouts
 from tests.core import core_request, core_timeline
 from tests.model import ModelCorpus, ModelSettings
@@ -93,45 +92,6 @@ def test_with_one_size_nominal_time_alone_is_a_place(
     assert core.time == time
     rest = [minibatch for minibatch in expected if minibatch[0] >= time]
     assert list(core_minibatches(core, [size] * len(rest))) == rest
-
-
-@given(bucketings(), st.integers(1, 60), st.data())
-def test_shares_are_the_minibatch_and_equal_but_for_one(
-    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int, data: st.DataObject
-) -> None:
-    corpus, settings, boundaries = bucketing
-    workers = data.draw(st.integers(1, 7))
-    core = planner(corpus, settings, boundaries)
-    for time, key, sequences, _ in model_minibatches(corpus, settings, boundaries, [size] * 8):
-        shares = []
-        for rank in range(workers):
-            core.seek(time)
-            plan = core.next(core_request(size, workers, rank))
-            assert (plan.nominal_time, plan.row_length) == (time, key)
-            shares.append(plan.sequences().tolist())
-            assert plan.num_rows == len(shares[-1])
-        assert sorted(itertools.chain(*shares)) == sorted(sequences)
-        wanted = [
-            len(sequences) // workers + (rank < len(sequences) % workers)
-            for rank in range(workers)
-        ]
-        assert [len(share) for share in shares] == wanted
-
-
-@given(bucketings(), st.integers(1, 60), st.integers(1, 7))
-def test_with_a_balance_a_minibatch_is_dealt_by_cost(
-    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int, workers: int
-) -> None:
-    corpus, settings, boundaries = bucketing
-    core = planner(corpus, settings, boundaries)
-    for time, _, sequences, _ in model_minibatches(corpus, settings, boundaries, [size] * 8):
-        costs = [model.cost(corpus.sizes[sequence], 9) for sequence in sequences]
-        owners = model.deal_costs(costs, workers)
-        for rank in range(workers):
-            core.seek(time)
-            plan = core.next(core_request(size, workers, rank, 9))
-            mine = [s for s, owner in zip(sequences, owners, strict=True) if owner == rank]
-            assert plan.sequences().tolist() == mine
 
 
 @given(bucketings(), st.integers(1, 60), st.data())

@@ -131,34 +131,9 @@ def test_rows_longest_first_are_those_of_first_fit_decreasing(
     assert rows == layouts.rows_longest_first(sizes, length)
 
 
-@given(lists(), st.integers(1, 20))
-def test_a_sequence_waits_less_rows_than_are_in_sight(
-    packing: tuple[list[int], int], look_ahead: int
-) -> None:
-    sizes, length = packing
-    seen = 0  # sequences that came into sight, at most
-    taken: set[int] = set()
-    entered = {}
-    for number, row in enumerate(in_order(sizes, length, look_ahead)):
-        for place in row:
-            while seen < len(sizes) and seen - len(taken) < look_ahead:
-                entered[seen] = number
-                seen += 1
-            taken.add(place)
-            assert number - entered[place] <= look_ahead - 1
-
-
 def log_normal(count: int) -> NDArray[np.uint32]:
     sizes = np.random.default_rng(0).lognormal(np.log(180), 1, count)
     return np.clip(np.rint(sizes), 1, 2048).astype(np.uint32)
-
-
-@pytest.mark.parametrize(
-    ("look_ahead", "num_rows"), [(1, 33147), (64, 28342), (256, 28326), (1024, 28321)]
-)
-def test_row_counts_of_the_log_normal_corpus(look_ahead: int, num_rows: int) -> None:
-    sizes = log_normal(200_000)
-    assert len(pack(sizes, 2048, look_ahead).ends) == num_rows
 
 
 def test_longest_first_is_one_or_two_rows_above_the_bound() -> None:
@@ -166,12 +141,6 @@ def test_longest_first_is_one_or_two_rows_above_the_bound() -> None:
     bound = -(-int(sizes.sum()) // 2048)
     assert bound == 28299
     assert len(pack(sizes, 2048).ends) == 28301
-
-
-def test_rows_of_the_look_ahead_are_not_biased_by_length() -> None:
-    packed = pack(log_normal(200_000), 2048, 64)
-    counts = np.diff(packed.ends, prepend=0)
-    assert 0.95 < counts[: len(counts) // 10].mean() / counts.mean() < 1.05
 
 
 def test_huge_rows_are_filled_though_few_sequences_are_in_sight() -> None:

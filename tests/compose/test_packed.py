@@ -74,56 +74,6 @@ def test_the_rows_of_a_sweep_are_those_of_the_model(
 
 
 @given(st.data())
-def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
-    rows = model_rows(corpus, settings, length)
-    time = data.draw(st.integers(0, 2 * corpus.num_samples - 1))
-    core = planner(corpus, settings, length)
-    core.seek(time)
-    wanted = next((row for row in rows if row.time >= time), None)
-    if wanted is None:
-        assert core.time == 2 * corpus.num_samples
-    else:
-        assert core.time == wanted.time
-        assert next_rows(core, 1) == [wanted.pieces]
-
-
-@given(st.data())
-def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
-    sweep = data.draw(st.sampled_from([0, 1, FAR]))
-    sequence = data.draw(st.integers(0, corpus.num_sequences - 1))
-    begins = {
-        piece.sequence: row.time + sum(other.size for other in row.pieces[:column])
-        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep)
-        for column, piece in enumerate(row.pieces)
-        if piece.first == 0
-    }
-    core = planner(corpus, settings, length)
-    time = core.find(sequence, sweep, 1)
-    assert time == begins[sequence]
-    assert core.sequences_in(time, time + 1, 1).tolist() == [sequence]
-
-
-@given(st.data())
-def test_what_begins_between_two_times_is_listed_in_order(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
-    start = data.draw(st.integers(0, corpus.num_samples))
-    stop = start + data.draw(st.integers(0, corpus.num_samples))
-    begins = [
-        (row.time + sum(other.size for other in row.pieces[:column]), piece.sequence)
-        for row in model_rows(corpus, settings, length)
-        for column, piece in enumerate(row.pieces)
-        if piece.first == 0
-    ]
-    found = planner(corpus, settings, length).sequences_in(start, stop, 1)
-    assert found.tolist() == [sequence for time, sequence in begins if start <= time < stop]
-
-
-@given(st.data())
 def test_rows_at_or_after_the_limit_are_left_out(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
     length = data.draw(lengths)

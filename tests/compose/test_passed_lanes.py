@@ -6,10 +6,6 @@ lane. One worker alone needs all of it in order: its plan is the oracle beside t
 
 from __future__ import annotations
 
-import itertools
-import random
-from typing import Any
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,65 +83,6 @@ def test_shares_are_those_of_the_model(data: st.DataObject) -> None:
         assert plan.sequences().tolist() == [entry.sequence for entry in share]
         assert plan.sizes().tolist() == [entry.size for entry in share]
         assert plan.sweeps_ended == model.sweeps_ended(corpus, taken)
-
-
-def random_source(draw: random.Random, lengths: list[int]) -> sh.MinibatchSource:
-    """Return a source with skips, cuts or bans, or a mixture; restored sources are others."""
-    offsets = np.cumsum([0, *lengths])
-    tokens = np.arange(offsets[-1], dtype=np.int32)
-    whole = sh.ArrayDeserializer({"x": (tokens, offsets)}, chunk_size=draw.choice((7, 40)))
-    data: sh.Deserializer | sh.Mixture = whole
-    if draw.random() < 0.2:
-        halves = {"all": whole, "few": sh.ArrayDeserializer({"x": [tokens[:5]] * 200})}
-        data = sh.Mixture(halves, weights={"all": 3, "few": 1})
-    windows: list[dict[str, Any]] = [{}, {"randomization_window_in_chunks": 24}]
-    source = sh.MinibatchSource(
-        data,
-        layout=draw.choice((sh.Ragged(), sh.Padded())),
-        num_lanes=8,
-        balance=draw.choice((None, "samples", "attention")),
-        randomization_seed=draw.randint(0, 2**64 - 1),
-        num_threads=draw.choice((0, 1)),
-        **draw.choice(windows),
-    )
-    sweep = source.num_samples_per_sweep
-    for begin in sorted(draw.sample(range(1, 3 * sweep), draw.choice((0, 0, 1)))):
-        source.events.skip(begin, begin + draw.randint(1, sweep))
-    if draw.random() < 0.2:
-        source.events.ban(source.sequence_ids(0, sweep)[:: draw.randint(2, 9)])
-    return source
-
-
-def test_served_shares_unite_to_the_minibatch_with_events_mixtures_and_restores() -> None:
-    draw = random.Random(1)
-    for case in range(draws(300)):
-        lengths = [draw.randint(1, 9) for _ in range(draw.randint(300, 800))]
-        seed = draw.randint(0, 2**32)
-        workers = draw.randint(4, 8)
-        size = draw.randint(2000, 6000)
-        sources = [random_source(random.Random(seed), lengths) for _ in range(workers + 1)]
-        for step in range(3):
-            whole = sources[0].next_minibatch(size)
-            shares = [
-                source.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
-                for rank, source in enumerate(sources[1:])
-            ]
-            united = itertools.chain(*(share.ids for share in shares))
-            assert sorted(united) == sorted(whole.ids), (case, step)
-            for share in shares:
-                left = iter(whole.ids)
-                assert all(one in left for one in share.ids), (case, step)
-            assert {share.nominal_time for share in shares} == {whole.nominal_time}
-            assert {source.current_position for source in sources} == {
-                sources[0].current_position
-            }
-            if step == 1:
-                rank = draw.randint(1, workers)
-                state = sources[0].get_checkpoint_state()
-                sources[rank] = random_source(random.Random(seed), lengths)
-                sources[rank].restore_from_checkpoint(state)
-        for source in sources:
-            source.close()
 
 
 def test_a_size_that_is_wrong_is_found_where_the_order_comes_to_it() -> None:

@@ -41,20 +41,6 @@ def delivered(source: sh.MinibatchSource, size: int = 4) -> list[tuple[str, int,
     return found
 
 
-@pytest.mark.parametrize("randomize", [True, False])
-def test_frames_of_a_join_are_the_frames_of_the_whole(randomize: bool) -> None:
-    ids = [f"s{n}" for n in range(len(LENGTHS))]
-    whole = sh.ArrayDeserializer({"x": (FRAMES, STARTS), "y": (-FRAMES, STARTS)}, ids=ids)
-    joined = [
-        shuffled("x", FRAMES, [0, 1, 2, 3, 4, 5], "array"),
-        shuffled("y", -FRAMES, [3, 5, 0, 2, 1, 4], "others"),
-    ]
-    options: dict[str, Any] = {"layout": sh.Frames(), "max_sweeps": 2, "randomize": randomize}
-    assert delivered(sh.MinibatchSource(joined, **options)) == delivered(
-        sh.MinibatchSource(whole, **options)
-    )
-
-
 def test_streams_of_a_joined_chunk_that_differ_in_length_have_no_frames() -> None:
     chunks = Chunks(ModelCorpus.of([LENGTHS[:2], LENGTHS[2:]]), told=True)
     other = sh.ArrayDeserializer({"y": (-FRAMES, STARTS)})
@@ -138,31 +124,6 @@ def test_chunks_that_are_joined_to_an_order_of_the_data_stay_while_they_are_want
         before = len(chunks.loads)
         assert sum(batch.num_samples for batch in source.minibatches(4)) == 120
     assert len(chunks.loads) - before <= 24
-
-
-def test_a_mixture_drops_what_a_join_inside_lacks() -> None:
-    def joined(first: int) -> list[sh.Deserializer]:
-        numbers = np.arange(first, first + 8)
-        few = numbers[::3][::-1]
-        return [
-            sh.ArrayDeserializer({"x": numbers}, ids=numbers),
-            sh.ArrayDeserializer({"y": -few}, ids=few, name="labels"),
-        ]
-
-    corpora = {"a": joined(0), "b": joined(100), "c": joined(200)}
-    mixture = sh.Mixture(corpora, {"a": 1, "b": 1, "c": 1}, at_end="drop")
-    with sh.MinibatchSource(mixture, missing="drop") as source:
-        found = {
-            name: (x, y)
-            for batch in source.minibatches(4)
-            for name, x, y in zip(batch.ids, batch["x"].values, batch["y"].values, strict=True)
-        }
-        assert source.stats()["dropped_sequences"] == 15
-    wanted = {f"{name}/{n}": n for name, n0 in (("a", 0), ("b", 100), ("c", 200))
-              for n in range(n0, n0 + 8, 3)}  # fmt: skip
-    assert found == {name: (n, -n) for name, n in wanted.items()}
-    with pytest.raises(ValueError, match="missing='drop' leaves them out"):
-        sh.MinibatchSource(mixture)
 
 
 @pytest.mark.filterwarnings("ignore:.*belong to no sequence")

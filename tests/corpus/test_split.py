@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from fractions import Fraction
 from pathlib import Path
 
@@ -126,28 +125,6 @@ def test_groups_stay_together() -> None:
         ids_of(sh.split(corpus, validation=0.2, by=len)[0])  # type: ignore[arg-type]
 
 
-def test_a_part_is_found_resumed_and_shared_like_any_corpus() -> None:
-    train, validation = sh.split(rows(), validation=0.2)
-    source = sh.MinibatchSource(train, randomization_seed=4)
-    first = source.next_minibatch(30)
-    state = source.get_checkpoint_state()
-    wanted = source.next_minibatch(30).ids
-    other = pickle.loads(pickle.dumps(sh.MinibatchSource(train, randomization_seed=4)))
-    other.restore_from_checkpoint(state)
-    assert other.next_minibatch(30).ids == wanted
-    assert source.find(first.ids[7]) == 7
-    other.current_position = 0
-    shares = []
-    for rank in range(3):
-        other.current_position = 0
-        shares += other.next_minibatch(30, num_data_partitions=3, partition_index=rank).ids
-    assert sorted(shares) == sorted(first.ids)
-    with pytest.raises(sh.StateError):
-        sh.MinibatchSource(validation, randomization_seed=4).restore_from_checkpoint(state)
-    with pytest.raises(KeyError, match="left out"):
-        sh.MinibatchSource(validation).find(first.ids[0])
-
-
 @pytest.mark.parametrize("ids", [None, [f"s{n}" for n in range(90)]])
 def test_a_part_is_joined_with_the_whole_of_another(ids: list[str] | None) -> None:
     """By ids, or by the numbers that the sequences had before."""
@@ -160,19 +137,6 @@ def test_a_part_is_joined_with_the_whole_of_another(ids: list[str] | None) -> No
             minibatch = source.next_minibatch(90)
         np.testing.assert_array_equal(minibatch["y"].values, 2 * minibatch["x"].values)
         assert 10 < minibatch.num_samples < 80
-
-
-def test_frames_and_packed_rows_of_a_part() -> None:
-    lengths = [3, 1, 4, 1, 5, 9, 2, 6] * 5
-    corpus = sh.ArrayDeserializer({"x": [np.arange(n) for n in lengths]})
-    train, validation = sh.split(corpus, validation=0.3)
-    samples = [
-        sh.MinibatchSource(part, layout=sh.Frames()).num_sequences_per_sweep
-        for part in (train, validation)
-    ]
-    assert sum(samples) == sum(lengths)
-    packed = sh.MinibatchSource(train, layout=sh.Packed(16), max_sweeps=1)
-    assert sum(minibatch.num_samples for minibatch in packed.minibatches(32)) == samples[0]
 
 
 def test_an_empty_part_is_an_error_when_it_is_opened() -> None:

@@ -107,30 +107,3 @@ def test_data_end_where_they_do_though_more_is_skipped(make: Make, layout: sh.La
             source.restore_from_checkpoint(state)
             assert source.current_position == end
             assert not source.next_minibatch(20)
-
-
-@pytest.mark.parametrize(
-    ("make", "layout"), CASES, ids=lambda one: getattr(one, "__name__", str(one))
-)
-def test_a_skip_of_all_leaves_no_data(make: Make, layout: sh.Layout) -> None:
-    with make(layout=layout) as plain:
-        steps(plain)
-        end = plain.current_position
-    for stop in (end, end + 1, 10**6):
-        with make(layout=layout, events=[sh.events.Skip(at=0, stop=stop)]) as source:
-            assert not source.next_minibatch(20)
-            assert source.current_position == end
-
-
-@pytest.mark.parametrize(
-    ("make", "layout"), CASES, ids=lambda one: getattr(one, "__name__", str(one))
-)
-def test_a_place_beyond_the_end_is_the_end(make: Make, layout: sh.Layout) -> None:
-    with make(layout=layout) as source:
-        steps(source)
-        end = source.current_position
-        for place in (end, end + 1, 10**6, 2**62):
-            source.current_position = place
-            assert not source.next_minibatch(20)
-            assert source.current_position == end
-            assert source.sequence_ids(place, place + 100) == []

@@ -114,21 +114,6 @@ def test_events_are_those_of_the_page_for_any_size(layout: sh.Layout, seed: int)
     assert found == [name for _, name in model.delivered(units)]
 
 
-@pytest.mark.parametrize("layout", WHOLE, ids=repr)
-@pytest.mark.parametrize("seed", range(12))
-def test_minibatches_that_are_made_as_one_have_events_as_one(
-    layout: sh.Layout, seed: int
-) -> None:
-    size = 20
-    _, data, units, model, given = setting(seed, layout, size)
-    with source_of(data, layout, events=given) as source:
-        found = []
-        for minibatch in source.minibatches(size):
-            check_content(minibatch)
-            found += [(minibatch.nominal_time, name) for name in minibatch.ids]
-    assert found == model.delivered(units)
-
-
 @pytest.mark.parametrize("layout", [*CUT, *WHOLE], ids=repr)
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_before_an_event_changes_and_all_behind_is_as_if_it_was_known(
@@ -188,17 +173,6 @@ def test_a_state_goes_on_where_later_events_were_added_and_no_others() -> None:
             source.restore_from_checkpoint(state)
 
 
-def test_an_old_state_without_events_goes_on_where_some_were_added() -> None:
-    data = sh.ArrayDeserializer({"x": np.arange(100)})
-    with source_of(data, sh.Ragged()) as source:
-        source.next_minibatch(30)
-        state = source.get_checkpoint_state()
-    assert "events" not in state
-    with source_of(data, sh.Ragged(), events=[sh.events.Skip(at=40, stop=90)]) as source:
-        source.restore_from_checkpoint(state)
-        assert [one.nominal_time for one in source.minibatches(100)] == [30, 90, 190, 290]
-
-
 def test_refused_events_leave_the_source_as_it_was() -> None:
     data = sh.ArrayDeserializer({"x": np.arange(100)})
     with source_of(data, sh.Ragged()) as source:
@@ -226,13 +200,6 @@ def test_a_ban_of_what_was_made_into_several_means_all_of_them() -> None:
         minibatch = source.next_minibatch(9)
         assert sorted(minibatch.banned_ids) == [f"array__1#{n}" for n in range(4)]
         assert minibatch.num_samples == 5
-
-
-def test_a_sweep_that_ends_in_a_skip_is_told_by_the_minibatch_before() -> None:
-    data = sh.ArrayDeserializer({"x": np.arange(100)})
-    with source_of(data, sh.Ragged(), events=[sh.events.Skip(at=90, stop=210)]) as source:
-        ended = [(one.nominal_time, one.sweeps_ended) for one in source.minibatches(30)]
-    assert ended == [(0, 0), (30, 0), (60, 2), (210, 0), (240, 0), (270, 1)]
 
 
 def test_a_source_keeps_its_events_in_a_file(tmp_path: Any) -> None:

@@ -90,28 +90,6 @@ def test_weights_change_nothing_before_their_time_in_any_layout(
     assert change is not None or positions["b"] == pytest.approx(30_000, abs=50)
 
 
-@pytest.mark.parametrize("randomize", [True, False])
-@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
-def test_all_of_a_mixture_comes_once_whatever_its_weights_become(
-    layout: sh.Layout, randomize: bool
-) -> None:
-    corpora = {"a": corpus(1, 300), "b": corpus(2, 900), "c": corpus(3, 600)}
-    weights: Any = [(0, {"a": 1, "b": 1, "c": 1}), (9_000, {"a": 1, "b": 1, "c": 9})]
-    mixture = sh.Mixture(corpora, weights, at_end="drop")
-    events = [
-        sh.events.Weights(at=2_000, weights={"a": 1, "b": 3, "c": 1}),
-        sh.events.Weights(at=7_000, weights={"a": 2, "b": 1, "c": 1}),
-    ]
-    options: Any = {"layout": layout, "randomize": randomize}
-    with sh.MinibatchSource(mixture, events=events, **options) as source:
-        found: dict[str, int] = {}
-        for minibatch in source.minibatches(300):
-            for name, values in zip(minibatch.ids, minibatch["x"].as_sequences(), strict=True):
-                found[name] = found.get(name, 0) + len(values)
-    assert len(found) == 1800
-    assert sum(found.values()) == source.num_samples_per_sweep
-
-
 def test_a_corpus_joins_and_leaves_by_its_weight() -> None:
     both = {"a": corpus(1), "b": corpus(2)}
     all_three = sh.Mixture({**both, "new": corpus(3)}, {"a": 1, "b": 1, "new": 0})

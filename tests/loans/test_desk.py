@@ -9,7 +9,6 @@ import pickle
 import random
 import threading
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,36 +23,6 @@ import sweephand as sh
 
 def desk_of(corpus: Any = None, copies: int = 1, **options: Any) -> sh.Desk:
     return source(sequences() if corpus is None else corpus, **options).lend(copies)
-
-
-def test_long_rollouts_end_last_and_all_prompts_are_reached() -> None:
-    """What NeMo-RL found: with restores every few steps 30 % of the prompts were reached."""
-    draw, lengths = random.Random(0), np.random.default_rng(0).lognormal(3, 1, 736).astype(int)
-    prompts = sh.ArrayDeserializer({"x": np.arange(736)})
-    desk = desk_of(prompts, max_sweeps=1)
-    trained = Counter[str]()
-    running: list[tuple[int, int, str, int]] = []  # end, start, id, ticket
-    time, steps = 0, 0
-    while not desk.is_finished:
-        loan = desk.take(96 - len(running)) if len(running) < 96 else None
-        for name, ticket in (
-            zip(loan.minibatch.ids, loan.tickets[:, 0], strict=True) if loan else ()
-        ):
-            length = int(lengths[int(name.rpartition("_")[2])])
-            running.append((time + length, time, name, int(ticket)))
-        running.sort()
-        batch, running = running[:16], running[16:]
-        time = batch[-1][0]
-        desk.done([ticket for *_, ticket in batch])
-        trained.update(name for _, _, name, _ in batch)
-        steps += 1
-        if steps % 4 == 0:  # killed: what was out is generated again
-            state = json.loads(json.dumps(desk.state_dict()))
-            desk, running = desk_of(prompts, max_sweeps=1), []
-            desk.load_state_dict(state)
-        draw.shuffle(running)
-    assert len(trained) == 736
-    assert set(trained.values()) == {1}
 
 
 def test_threads_take_and_answer_at_once() -> None:

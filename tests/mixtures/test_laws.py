@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,6 @@ import pytest
 
 import sweephand as sh
 
-LAYOUTS = [
-    sh.Ragged(),
-    sh.Padded(),
-    sh.Packed(32),
-    sh.Packed(16, split_long="split", micro_batch_rows=2),
-    sh.Bucketed([4, 16, 40]),
-    sh.TruncatedBPTT(8),
-]
 NAMES = ["web", "code", "books"]
 
 
@@ -51,44 +42,6 @@ def tokens_of(minibatch: sh.Minibatch) -> list[int]:
     if values is None:
         return list(minibatch["tokens"].values.tolist())
     return [token for token in np.ravel(values).tolist() if token > 0]
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
-@pytest.mark.parametrize("randomize", [True, False])
-def test_all_of_a_mixture_is_delivered_once_in_every_layout(
-    layout: sh.Layout, randomize: bool
-) -> None:
-    options: Any = {"layout": layout, "randomize": randomize}
-    with sh.MinibatchSource(mixture("drop"), **options) as source:
-        found = Counter(t for one in source.minibatches(200) for t in tokens_of(one))
-    wanted: Counter[int] = Counter()
-    for corpus in corpora().values():
-        with sh.MinibatchSource(corpus, max_sweeps=1) as alone:
-            wanted.update(t for one in alone.minibatches(500) for t in tokens_of(one))
-    assert found == wanted
-
-
-def test_a_sequence_of_packed_rows_is_where_find_says() -> None:
-    with sh.MinibatchSource(mixture(), layout=sh.Packed(32)) as source:
-        for _ in range(6):
-            minibatch = source.next_minibatch(320)
-            rows = minibatch["tokens"].asarray().ravel()
-            base = minibatch.nominal_time
-            gaps = np.cumsum(rows == 0)
-            for name in set(minibatch.ids):
-                seen = Counter(minibatch.ids)[name]
-                for sweep in range(60):
-                    time = source.find(name, sweep) - base
-                    if time < 0:
-                        continue
-                    if time >= minibatch.num_samples:
-                        break  # and so are all later sweeps
-                    seen -= 1
-                    cell = int(np.flatnonzero(np.arange(rows.size) - gaps == time)[0])
-                    number = int(name.rpartition("__")[2])
-                    corpus = NAMES.index(name.split("/")[0]) + 1
-                    assert rows[cell] == 1_000_000 * corpus + 100 * number
-                assert seen == 0
 
 
 def test_shares_of_samples_are_the_weights_however_long_sequences_are() -> None:
@@ -168,53 +121,6 @@ def _sequences(minibatch: sh.Minibatch) -> Iterator[Any]:
     for row, marks in zip(rows, segments, strict=True):
         for segment in range(1, marks.max() + 1):
             yield row[marks == segment]
-
-
-def test_corpora_of_several_formats_are_joined_and_mixed(tmp_path: Path) -> None:
-    numbers = np.arange(10, dtype=np.float32)
-    (tmp_path / "a.ctf").write_text("".join(f"{n} |y {n} |x {n} {2 * n}\n" for n in range(10)))
-    np.save(tmp_path / "x.npy", np.stack([numbers, 2 * numbers], 1) + 100)
-    np.save(tmp_path / "y.npy", numbers[:, None] + 100)
-    text = sh.CTFDeserializer(
-        tmp_path / "a.ctf",
-        sh.StreamDefs(y=sh.StreamDef(shape=1), x=sh.StreamDef(shape=2)),
-    )
-    arrays = sh.NpyDeserializer({"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"})
-    lists = {"x": np.stack([numbers, 2 * numbers], 1) + 200, "y": numbers[:, None] + 200}
-    mixed = sh.Mixture(
-        {"text": text, "arrays": arrays, "lists": lists}, {"text": 1, "arrays": 1, "lists": 2}
-    )
-    with sh.MinibatchSource(mixed, max_samples=200) as source:
-        whole = list(source.minibatches(8))
-    base = {"text": 0, "arrays": 100, "lists": 200}
-    for minibatch in whole:
-        bases = np.array([base[name.split("/")[0]] for name in minibatch.ids])
-        x, y = minibatch["x"].values, minibatch["y"].values
-        assert (x[:, 1] - bases == 2 * (x[:, 0] - bases)).all()
-        assert (y[:, 0] == x[:, 0]).all()
-    joined = {
-        name: [
-            sh.ArrayDeserializer({"x": np.arange(size) + first}),
-            sh.ArrayDeserializer({"y": np.arange(size) + first}),
-        ]
-        for name, size, first in (("a", 10, 0), ("b", 30, 100))
-    }
-    with sh.MinibatchSource(sh.Mixture(joined, {"a": 1, "b": 1}), max_samples=100) as source:
-        for minibatch in source.minibatches(7):
-            assert (minibatch["x"].values == minibatch["y"].values).all()
-
-
-def test_frames_and_what_is_too_long_are_of_every_corpus() -> None:
-    with sh.MinibatchSource(mixture("drop"), layout=sh.Frames()) as source:
-        assert sum(one.num_sequences for one in source.minibatches(99)) == (
-            source.num_samples_per_sweep
-        )
-    with sh.MinibatchSource(mixture("drop"), layout=sh.Packed(20, split_long="drop")) as source:
-        dropped = source.stats()["dropped_sequences"]
-        assert 0 < dropped < 100
-        assert sum(one.num_samples for one in source.minibatches(99)) == (
-            source.num_samples_per_sweep
-        )
 
 
 def test_sweeps_are_those_of_each_corpus() -> None:
@@ -301,18 +207,6 @@ def test_what_cannot_be_mixed_is_refused() -> None:
     with pytest.raises(KeyError, match="those of a mixture are <corpus>/<id>"):
         source.find("array__0")
     assert source.next_minibatch(2).num_samples == 2
-
-
-def test_a_corpus_comes_when_it_has_a_weight_and_no_sooner() -> None:
-    parts: Any = {"a": {"x": np.zeros(9, np.int8)}, "b": {"x": np.ones(9, np.int8)}}
-    weights = [(100, {"a": 1, "b": 0}), (200, {"a": 0, "b": 1})]
-    with sh.MinibatchSource(sh.Mixture(parts, weights)) as source:
-        values = np.concatenate([source.next_minibatch(10)["x"].values for _ in range(40)])
-        with pytest.raises(ValueError, match="never comes"):
-            source.find("a/array__0", sweep=50)
-    assert not values[:100].any()
-    assert values[202:].all()
-    assert abs(int(values[100:200].sum()) - 50) <= 2
 
 
 def test_pickled_minibatches_know_their_corpora() -> None:

@@ -208,22 +208,6 @@ def test_one_sweep_s_worth_of_a_corpus_is_nearly_all_of_it(weights: Any) -> None
     assert max(counts.values()) <= 2
 
 
-@pytest.mark.parametrize("at_end", ["stop", "drop"])
-@pytest.mark.parametrize("split", ["split", "drop"])
-def test_a_mixture_that_ends_comes_once_in_rows(at_end: Any, split: Any) -> None:
-    sizes = {"a": uniform(1, 60), "b": uniform(2, 900), "c": uniform(3, 5)}
-    mixture = sh.Mixture(corpora_of(sizes), {"a": 1, "b": 3, "c": 1}, at_end=at_end)
-    with sh.MinibatchSource(mixture, layout=sh.Packed(64, split)) as source:
-        counts = Counter(i for m in source.minibatches(640) for i in dict.fromkeys(m.ids))
-    wanted = {n: sum(size <= 64 for size in own) if split == "drop" else len(own)
-              for n, own in sizes.items()}  # fmt: skip
-    found = Counter(one.split("/")[0] for one in counts)
-    if at_end == "drop":
-        assert found == wanted
-    else:
-        assert any(found[name] == count for name, count in wanted.items())
-
-
 @pytest.mark.parametrize("seed", range(15))
 def test_buckets_are_those_of_the_page(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -241,17 +225,6 @@ def test_buckets_are_those_of_the_page(seed: int) -> None:
             found = source.next_minibatch(request)
             assert found.bucket_key == minibatch.key
             assert delivered(found) == ids_of(mixture, taken)
-
-
-@pytest.mark.parametrize("layout", [sh.Bucketed([20, 50, 99]), sh.TruncatedBPTT(16)], ids=repr)
-def test_a_later_sweep_of_a_sequence_comes_later_in_every_layout(layout: sh.Layout) -> None:
-    sizes = {"a": uniform(1, 30), "b": uniform(2, 500)}
-    mixture = sh.Mixture(corpora_of(sizes), {"a": 2, "b": 3})
-    with sh.MinibatchSource(mixture, layout=layout, max_samples=40_000) as source:
-        source.next_minibatch(400)
-        for sequence_id in ("a/a__3", "a/a__29", "b/b__7"):
-            times = [source.find(sequence_id, sweep) for sweep in range(5)]
-            assert times == sorted(set(times)), sequence_id
 
 
 def is_first(sequence: dict[str, Any]) -> bool:

@@ -182,38 +182,6 @@ def decile_chi_square(order: NDArray[np.int64], size: int, minibatch: int) -> Ch
 # Orders of many seeds, and one beside another -------------------------------------------------
 
 
-def position_chi_square(orders: NDArray[np.int64]) -> ChiSquare:
-    """How often each place holds each sequence, in whole permutations, one for each seed.
-
-    It takes ``seeds >= 5 * size`` to be meaningful.
-    """
-    seeds, size = orders.shape
-    cells = np.bincount(
-        (np.arange(size) * size + orders.astype(np.int64)).ravel(), minlength=size * size
-    )
-    expected = seeds / size
-    statistic = float(((cells - expected) ** 2).sum() / expected)
-    # Rows and columns of the table of counts have fixed sums, which makes it (size - 1)^2 free
-    # cells, each with a variance of size / (size - 1) times the expected count.
-    return ChiSquare(statistic * (size - 1) / size, (size - 1) ** 2)
-
-
-def uniform_chi_square(values: NDArray[np.int64], size: int, *, bins: int = 1000) -> ChiSquare:
-    """How numbers of ``[0, size)``, one for each seed, fall into ranges of one width."""
-    assert values.min() >= 0
-    assert values.max() < size
-    ranges, shares = binned(values, size, bins)
-    expected = len(ranges) * shares
-    counts = np.bincount(ranges, minlength=len(shares))
-    return ChiSquare(float(((counts - expected) ** 2 / expected).sum()), len(shares) - 1)
-
-
-def pair_chi_square(orders: NDArray[np.int64], size: int, *, bins: int = 1000) -> ChiSquare:
-    """How far it is from the first sequence of an order to the second, for many seeds."""
-    first, second = orders[:, :2].astype(np.int64).T  # they may be unsigned
-    return uniform_chi_square((second - first) % size - 1, size - 1, bins=bins)
-
-
 def relative_order(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """The places of one order's sequences in another: uniform if the two share nothing."""
     return np.take(np.argsort(first), second)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import model
-from tests.sources import KINDS, as_served, limit_of, numbers, serving
-from tests.strategies import limits, timelines
+from tests.sources import KINDS, as_served, numbers, serving
+from tests.strategies import timelines
 
 import sweephand as sh
 
@@ -31,22 +31,6 @@ def test_a_time_leads_to_ids_and_an_id_to_its_time(kind: str, data: st.DataObjec
         minibatch = source.next_minibatch(1)
         assert minibatch.ids == [name]
         assert minibatch.nominal_time == time
-
-
-@given(st.data())
-def test_ids_between_two_times_are_those_that_are_delivered_there(data: st.DataObject) -> None:
-    corpus, settings = as_served("array", *data.draw(timelines()))
-    limit = data.draw(limits(corpus))
-    start = data.draw(st.integers(0, 2 * corpus.num_samples))
-    stop = data.draw(st.integers(0, 3 * corpus.num_samples))
-    with serving("array", corpus, settings, max_samples=limit_of(limit)) as source:
-        found = source.sequence_ids(start, stop)
-        assert source.current_position == 0, "nothing is moved"
-        source.current_position = start
-        delivered = []
-        while source.current_position < stop and (minibatch := source.next_minibatch(1)):
-            delivered += minibatch.ids
-        assert found == delivered
 
 
 def test_times_are_found_without_reading(tmp_path: Path) -> None:

@@ -107,3 +107,34 @@ def test_a_stream_of_labels_is_counted_without_what_is_banned() -> None:
     assert sum(share["labels"].num_samples for share in shares) == 4
     assert [share.global_num_label_samples for share in shares] == [4, 4]
     assert [share["labels"].global_num_samples for share in shares] == [6, 6]
+
+
+RAGGED = (np.arange(39), np.cumsum([0, 3, 1, 4, 1, 5, 9, 2, 6, 5, 3]))
+
+
+def two_shares_of(
+    corpus: sh.ArrayDeserializer, layout: sh.Layout, **options: Any
+) -> list[list[sh.Minibatch]]:
+    """Return the shares of two workers, step by step."""
+    sources = [sh.MinibatchSource(corpus, layout=layout, **options) for _ in range(2)]
+    return [
+        [source.next_minibatch(12, None, None, 2, rank) for rank, source in enumerate(sources)]
+        for _ in range(9)
+    ]
+
+
+def test_labels_of_unknown_lengths_are_counted_by_one_worker_and_refused_of_several() -> None:
+    corpus = sh.ArrayDeserializer({"x": RAGGED, "labels": RAGGED})
+    alone = sh.MinibatchSource(corpus).next_minibatch(12)
+    assert alone.global_num_label_samples == alone["labels"].num_samples
+    one, other = two_shares_of(corpus, sh.Ragged())[0]
+    assert one.num_sequences
+    assert other.num_sequences
+    with pytest.raises(ValueError, match=r"stream 'labels' .* StreamDef\(\.\.\., defines_mb_"):
+        _ = one.global_num_label_samples
+
+
+def test_more_workers_than_lanes_are_told_which_numbers_divide_them() -> None:
+    source = sh.MinibatchSource({"x": np.arange(10)}, num_lanes=12)
+    with pytest.raises(ValueError, match=r"in \[1, 12\].* got 13; 1, 2, 3, 4, 6, 12 have equa"):
+        source.next_minibatch(4, None, None, 13, 0)

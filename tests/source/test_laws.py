@@ -3,21 +3,14 @@
 import itertools
 from collections import Counter
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core import one_block_source
 from tests.model import ModelCorpus, ModelSettings
 from tests.sources import KINDS, as_served, engines, numbers, request_of, serving
 from tests.strategies import (
-    corpora,
-    oversized_corpora,
     requests,
-    seeds,
-    settings_for,
     timelines,
     unit_corpora,
     workers,
@@ -229,50 +222,3 @@ def test_no_two_sweeps_share_an_order_and_seeds_are_not_shifted_sweeps() -> None
             for sweep in range(6):
                 orders.add(tuple(source.sequence_ids(64 * sweep, 64 * sweep + 64)))
     assert len(orders) == 36
-
-
-@given(st.data())
-def test_without_randomization_the_order_is_that_of_the_corpus(data: st.DataObject) -> None:
-    corpus = data.draw(corpora())
-    settings = data.draw(settings_for(corpus, randomize=False))
-    kind = data.draw(st.sampled_from(KINDS))
-    corpus, settings = as_served(kind, corpus, settings)
-    with serving(kind, corpus, settings) as source:
-        for _ in range(SWEEPS):
-            minibatch = source.next_minibatch(sh.FULL_DATA_SWEEP)
-            assert numbers(minibatch.ids) == list(range(corpus.num_sequences))
-
-
-@pytest.mark.parametrize("layout", [sh.Packed(64, "split"), sh.Bucketed([16, 64, 200])])
-@given(st.data())
-def test_rows_that_are_dealt_by_cost_unite_to_the_minibatch_and_have_one_shape(
-    layout: sh.Layout, data: st.DataObject
-) -> None:
-    """Law 7 with a balance, and the state is the same for all; workers come and go."""
-    corpus = data.draw(oversized_corpora())
-    order = ModelSettings(data.draw(seeds()), data.draw(st.integers(1, 9)))
-    serve = partial(one_block_source, corpus, order, corpus.num_samples, layout=layout)
-    balance = data.draw(st.sampled_from(["samples", "attention", sh.Attention(equal_at=9)]))
-    with (
-        serve() as alone,
-        serve(balance=balance, num_threads=data.draw(st.integers(0, 1))) as balanced,
-    ):
-        while True:
-            state = balanced.get_checkpoint_state()
-            whole = alone.next_minibatch(256)
-            count = data.draw(st.integers(1, 7))
-            parts = []
-            for rank in range(count):
-                balanced.restore_from_checkpoint(state)
-                parts.append(
-                    balanced.next_minibatch(
-                        256, num_data_partitions=count, partition_index=rank
-                    )
-                )
-            assert balanced.get_checkpoint_state() == alone.get_checkpoint_state()
-            if not whole:
-                break
-            assert sum(part.num_samples for part in parts) == whole.num_samples
-            assert Counter(itertools.chain(*(part.ids for part in parts))) == Counter(whole.ids)
-            rows = {part["number"].asarray().shape[0] for part in parts}
-            assert max(rows) - min(rows) <= (not isinstance(layout, sh.Packed))

@@ -11,7 +11,6 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests import model
 from tests.model import ModelCorpus
 from tests.sources import (
     Chunks,
@@ -21,7 +20,7 @@ from tests.sources import (
     numbers,
     order_options,
 )
-from tests.strategies import corpora, settings_for, timelines, workers
+from tests.strategies import timelines, workers
 
 import sweephand as sh
 
@@ -243,53 +242,6 @@ FRAMES: dict[str, tuple[Callable[[ModelCorpus], sh.Deserializer], Any]] = {
     "measured chunks": (lambda corpus: FrameChunks(corpus, told=False), chunked_frames),
     "told chunks": (lambda corpus: FrameChunks(corpus, told=True), chunked_frames),
 }
-
-
-@pytest.mark.parametrize("kind", FRAMES)
-@given(data=st.data())
-def test_every_sample_is_a_sequence_of_its_own_in_frames(
-    kind: str, data: st.DataObject
-) -> None:
-    make, as_frames = FRAMES[kind]
-    corpus = data.draw(corpora())
-    if kind == "array":
-        corpus = in_equal_chunks(corpus)
-    frames = as_frames(corpus)
-    settings = data.draw(settings_for(frames))
-    if settings.window_chunks is None and settings.window_samples is None:
-        settings = model.ModelSettings(**vars(settings) | {"window_chunks": 128})
-    spelling = data.draw(st.sampled_from([{"layout": sh.Frames()}, {"frame_mode": True}]))
-    with sh.MinibatchSource(make(corpus), **order_options(settings), **spelling) as source:
-        assert source.num_samples_per_sweep == corpus.num_samples
-        assert source.num_sequences_per_sweep == corpus.num_samples
-        time = 0
-        for _ in range(3):
-            size = data.draw(st.integers(1, 2 * corpus.num_samples))
-            count = data.draw(workers(settings))
-            rank = data.draw(st.integers(0, count - 1))
-            taken = model.minibatch(frames, settings, time, size)
-            share = [e.sequence for e in model.shares(frames, settings, taken, count)[rank]]
-            minibatch = source.next_minibatch(
-                size, num_data_partitions=count, partition_index=rank
-            )
-            assert minibatch["x"].values.tolist() == share
-            assert minibatch["y"].values.tolist() == [2.0 * n for n in share]
-            assert minibatch["x"].asarray().tolist() == share
-            assert minibatch["x"].mask.tolist() == [2] * len(share)
-            assert minibatch["x"].lengths.tolist() == [1] * len(share)
-            entries = entries_of(share, taken)
-            found = [
-                source.find(name, entry.sweep)
-                for name, entry in zip(minibatch.ids, entries, strict=True)
-            ]
-            assert found == [entry.time for entry in entries]
-            time += len(taken)
-
-
-def entries_of(share: list[int], taken: list[model.Entry]) -> list[model.Entry]:
-    """The entries of a share, which stand in the order of the minibatch."""
-    rest = iter(taken)
-    return [next(entry for entry in rest if entry.sequence == number) for number in share]
 
 
 def test_frames_refuse_streams_of_unequal_lengths_where_they_are_met() -> None:

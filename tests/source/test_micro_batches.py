@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests import model, model_micro_batches
-from tests.model import ModelSettings
 from tests.model_layouts import Piece, packed_sweep
 from tests.source.rows import KINDS, check_rows, check_segments, source_of
 from tests.sources import as_served, engines
@@ -128,13 +127,3 @@ def test_a_state_knows_no_micro_batches() -> None:
         grouped.restore_from_checkpoint(plain.get_checkpoint_state())
         assert grouped.get_checkpoint_state() == plain.get_checkpoint_state()
         assert grouped.next_minibatch(50).ids == plain.next_minibatch(50).ids
-
-
-def test_an_order_without_a_shuffle_is_grouped_too() -> None:
-    settings = ModelSettings(num_lanes=1, randomize=False)
-    assert not settings.randomize
-    sizes = np.array([6, 1, 6, 1, 6, 1])
-    layout = sh.Packed(8, micro_batch_rows=2, look_ahead=1)
-    with packed_source(sizes, layout, randomize=False, balance="attention") as source:
-        micros = source.next_minibatch(24).micro_batches()
-    assert [micro.num_samples for micro in micros] == [14, 7]

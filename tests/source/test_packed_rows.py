@@ -273,3 +273,12 @@ def test_a_broadcast_stream_has_a_label_wherever_it_has_a_loss() -> None:
         for minibatch in source.minibatches(8):
             kind = minibatch["kind"]
             assert np.array_equal(kind.loss_mask(), kind.labels() != -100)
+
+
+@pytest.mark.parametrize(
+    "layout", [sh.Packed(8), sh.Bucketed([4, 8]), sh.TruncatedBPTT(4), sh.Padded()]
+)
+def test_empty_sequences_are_refused_by_name(layout: sh.Layout) -> None:
+    corpus = sh.ArrayDeserializer({"ids": (np.arange(6), [0, 4, 4, 6])})
+    with pytest.raises((sh.DataError, ValueError), match=r"array__1|sequence 1"):
+        sh.MinibatchSource(corpus, layout=layout)

@@ -192,6 +192,29 @@ def test_a_description_has_room_in_a_state(parts: list[str]) -> None:
     assert described(*parts) != described(*parts, "x")
 
 
+def test_states_stay_small_with_all_that_makes_them_long() -> None:
+    lengths = np.random.default_rng(0).integers(1, 65, 140_000)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    streams = {
+        f"tokens_{number:02}": (np.zeros(offsets[-1], np.uint8), offsets) for number in "ab"
+    }
+    corpus = sh.ArrayDeserializer(streams, name="n" * 90)
+    for layout in (sh.Bucketed(range(1, 65)), sh.Packed(64), sh.TruncatedBPTT(8)):
+        with sh.MinibatchSource(
+            corpus,
+            layout=layout,
+            randomization_seed=2**64 - 1,
+            randomization_window_in_samples=2**40,
+            num_threads=0,
+        ) as source:
+            source.next_minibatch(2**17)
+            longest = 0
+            for _ in range(20):
+                source.next_minibatch(2**17)
+                longest = max(longest, len(json.dumps(source.get_checkpoint_state())))
+            assert longest < 1024
+
+
 def without(key: str) -> Callable[[State], object]:
     return lambda state: {name: state[name] for name in state if name != key}
 

@@ -98,24 +98,6 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
     return result if fits else None
 
 
-@st.composite
-def numbers(draw: st.DrawFn) -> NDArray[Any]:
-    """Values of any dtype, at the edges of others."""
-    dtype = draw(st.sampled_from(NUMBERS))
-    if dtype == np.bool_:
-        return np.array(draw(st.lists(st.booleans(), min_size=1, max_size=5)))
-    if is_float(dtype):
-        floats = st.floats(width=16) | st.floats(width=32) | st.integers(-300, 300).map(float)
-        values = draw(st.lists(floats, min_size=1, max_size=5))
-        with np.errstate(all="ignore"):
-            return np.array(values, np.float64).astype(dtype)
-    info = np.iinfo(dtype)
-    integers = st.integers(int(info.min), int(info.max))
-    edges = [e + d for e in (0, 2**7, 2**8, 2**15, 2**16, 2**31, 2**32, 2**63) for d in (-1, 0)]
-    near = st.sampled_from([e for e in edges if info.min <= e <= info.max])
-    return np.array(draw(st.lists(integers | near, min_size=1, max_size=5)), dtype)
-
-
 @given(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.integers(1, 1100), st.data())
 def test_an_element_that_does_not_fit_is_found_among_many(
     stored: np.dtype[Any], dtype: np.dtype[Any], count: int, data: st.DataObject

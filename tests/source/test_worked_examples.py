@@ -19,51 +19,6 @@ def unshuffled(lengths: list[int], **options: Any) -> sh.MinibatchSource:
     return sh.MinibatchSource(sh.ArrayDeserializer(data), randomize=False, **options)
 
 
-def test_minibatches_of_four_samples_hold_what_fits() -> None:
-    wanted = [
-        ([7], 7, False),  # alone
-        *(([2, 2], time, False) for time in (11, 15, 19, 23)),
-        ([2], 25, True),  # the 7 does not fit after it
-        ([7], 32, False),
-    ]
-    with unshuffled(SESSION) as source:
-        for lengths, time, end_of_sweep in wanted:
-            minibatch = source.next_minibatch(4)
-            assert minibatch["x"].lengths.tolist() == lengths
-            assert source.current_position == time
-            assert minibatch.end_of_sweep == end_of_sweep
-
-
-def test_a_long_sequence_of_the_next_sweep_is_not_taken_out_of_turn() -> None:
-    with unshuffled([7, 2]) as source:
-        source.current_position = 7
-        minibatch = source.next_minibatch(5)
-        assert minibatch["x"].lengths.tolist() == [2]
-        assert (minibatch.end_of_sweep, minibatch.sweeps_ended) == (True, 1)
-
-
-@pytest.mark.parametrize(
-    ("lengths", "max_samples", "delivered"),
-    [
-        ([3, 3, 3], 4, 6),
-        ([3, 3, 3], 3, 3),
-        ([3, 3, 3], 1, 3),
-        ([3, 3, 3], 10, 12),
-        ([5], 11, 15),
-    ],
-)
-def test_a_sequence_that_starts_before_the_limit_is_delivered_whole(
-    lengths: list[int], max_samples: int, delivered: int
-) -> None:
-    for size in (1, 4, 100):
-        with unshuffled(lengths, max_samples=max_samples) as source:
-            assert not source.is_infinite
-            assert sum(mb.num_samples for mb in source.minibatches(size)) == delivered
-            assert source.current_position == delivered
-            assert not source.next_minibatch(size)
-            assert not source.next_minibatch(sh.FULL_DATA_SWEEP)
-
-
 @pytest.mark.parametrize(
     "limit",
     [
@@ -78,25 +33,6 @@ def test_four_spellings_of_one_sweep_give_the_same(limit: dict[str, int], size: 
     with unshuffled(SESSION, **limit) as source:
         ids = [name for minibatch in source.minibatches(size) for name in minibatch.ids]
         assert numbers(ids) == list(range(10))
-
-
-def test_a_request_that_spans_sweeps_counts_them() -> None:
-    with unshuffled([1] * 7) as source:
-        minibatch = source.next_minibatch(1000)
-        assert minibatch.end_of_sweep
-        assert minibatch.sweeps_ended == 142
-        assert minibatch["x"].end_of_sweep
-        assert [source.next_minibatch(1).sweeps_ended for _ in range(3)] == [1, 0, 0]
-
-
-def test_a_full_data_sweep_is_everything_to_the_end_of_the_sweep() -> None:
-    with unshuffled(SESSION) as source:
-        source.next_minibatch(9)
-        assert source.next_minibatch(sh.FULL_DATA_SWEEP).num_samples == 16
-        assert source.next_minibatch(sh.FULL_DATA_SWEEP).num_samples == 25
-        assert source.current_position == 50
-    with unshuffled(SESSION, max_samples=30) as source:
-        assert [mb.num_samples for mb in source.minibatches(sh.FULL_DATA_SWEEP)] == [25, 7]
 
 
 def test_end_of_data_is_falsy_at_every_further_call_and_an_empty_share_is_not() -> None:
