@@ -153,19 +153,6 @@ def test_sizes_are_given_in_any_notation_of_a_schedule(schedule: Any) -> None:
     assert sizes[0] > sizes[1]
 
 
-def test_a_loop_larger_than_the_corpus_is_hinted_at_once() -> None:
-    source = make_source()
-
-    def loop() -> None:
-        next(source.minibatches(1000))
-        next(source.minibatches(1000))
-
-    with pytest.warns(sh.SweephandHint, match="larger than the corpus, 97") as said:
-        loop()
-    assert len(said) == 1
-    assert said[0].filename == __file__
-
-
 def test_nothing_is_hinted_where_it_is_meant() -> None:
     source = make_source()
     with warnings.catch_warnings():

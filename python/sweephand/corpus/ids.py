@@ -45,13 +45,16 @@ class SequenceIds(ABC):
         KeyError
             If there is none, with the form of the ids here.
         """
-        first = self.names(np.zeros(1, np.uint64))[0]
         if not isinstance(wanted, str):
-            raise TypeError(f"an id is text, such as {first!r}, got {shown(wanted)}")
+            raise TypeError(f"an id is text, such as {self._first!r}, got {shown(wanted)}")
         try:
             return self.number(wanted)
         except KeyError as error:
-            raise KeyError(f"{error.args[0]}; here ids look like {first!r}") from None
+            raise KeyError(f"{error.args[0]}; here ids look like {self._first!r}") from None
+
+    @property
+    def _first(self) -> str:
+        return self.names(np.zeros(1, np.uint64))[0]
 
     def numbers(self, name: str) -> list[int]:
         """Return the number of the sequence with this id, or of all that were made of it.

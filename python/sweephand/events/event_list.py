@@ -7,27 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import overload
 
 from sweephand.errors import shown
 from sweephand.events.event import Event, event_of
 
 
 @dataclass(frozen=True)
-class EventList(Sequence[Event]):
+class EventList:
     """Events, in the order in which they were added."""
 
     events: tuple[Event, ...] = ()
     # digests of those that other processes added to a file, and this one has not added, too
     of_others: tuple[bytes, ...] = field(default=(), compare=False)
-
-    @overload
-    def __getitem__(self, place: int) -> Event: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Event]: ...
-    def __getitem__(self, place: int | slice) -> Event | Sequence[Event]:
-        """Return an event, or a slice of events."""
-        return self.events[place]
 
     def __len__(self) -> int:
         return len(self.events)

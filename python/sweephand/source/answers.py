@@ -280,7 +280,7 @@ class Answers:
 
     def __len__(self) -> int:
         raise TypeError(
-            "a source has source.num_sequences_per_sweep sequences, and len(source.sweep(size)) "
+            "it has source.num_sequences_per_sweep sequences, and len(source.sweep(size)) "
             f"minibatches; {FOR_TORCH}"
         )
 

@@ -111,10 +111,13 @@ class Cursor:
     ----------
     elsewhere : Elsewhere or None
         The desk that lends its sequences, if there is one.
+    has_run_out : bool
+        A loop over minibatches has come to the end of data.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.elsewhere: Elsewhere | None = None
+        self.has_run_out = False
         self._closed = False
         self._earlier: list[_core.engine.EngineStats] = []
         self._last: tuple[tuple[int, int, int, bool], _core.compose.Request] | None = None

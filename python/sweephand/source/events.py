@@ -139,13 +139,13 @@ class Events(Sequence[Event]):
     def __getitem__(self, place: slice) -> Sequence[Event]: ...
     def __getitem__(self, place: int | slice) -> Event | Sequence[Event]:
         """Return an event, or a slice of events."""
-        return self._all[place]
+        return self._all.events[place]
 
     def __len__(self) -> int:
         return len(self._all)
 
     def __repr__(self) -> str:
-        summary = ", ".join(f"{event.name} at {event.at}" for event in self._all[:8])
+        summary = ", ".join(f"{event.name} at {event.at}" for event in self._all.events[:8])
         return f"Events({summary}{', ...' if len(self) > 8 else ''})"
 
     def _time(self, at: int | None) -> int:

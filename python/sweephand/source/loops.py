@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from sweephand.errors import SweephandHint
 from sweephand.source.limits import (
-    FULL_DATA_SWEEP,
     Size,
     SizeSchedule,
     is_schedule,
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from sweephand.minibatch.minibatch import Minibatch
     from sweephand.minibatch.share import Position
     from sweephand.source.cursor import Cursor
-    from sweephand.source.plan import Plan
 
 
 WRITE_LOOP = (
@@ -46,70 +43,26 @@ def checked_size(
 
 
 def loop(
-    cursor: Cursor,
-    hints: Hints,
-    size: int | SizeSchedule,
-    num_partitions: int,
-    partition_index: int,
+    cursor: Cursor, size: int | SizeSchedule, num_partitions: int, partition_index: int
 ) -> Iterator[Minibatch]:
     """Iterate over minibatches until the end of data."""
-    if hints.has_run_out and cursor.time >= cursor.plan.limit:
-        hints.give(
+    if cursor.has_run_out and cursor.time >= cursor.plan.limit:
+        warnings.warn(
             "this loop over minibatches is empty, as an earlier one has come to the end of "
             "the data; for one sweep after the other make the source without max_sweeps "
-            "and loop over source.sweep(size), or set source.current_position = 0"
+            "and loop over source.sweep(size), or set source.current_position = 0",
+            SweephandHint,
+            stacklevel=2,
         )
-    hint_at_repetition(cursor.plan, hints, size_at(size, cursor.time))
     share = num_partitions, partition_index
     same = None if is_schedule(size) else cursor.request(cast(int, size), *share)
     while True:
         request = same or cursor.request(size_at(size, cursor.time), *share)
         minibatch = cursor.next(request)
         if not minibatch:
-            hints.has_run_out = True
+            cursor.has_run_out = True
             return
         yield minibatch
-
-
-def hint_at_repetition(plan: Plan, hints: Hints, size: int) -> None:
-    """Hint at minibatches that hold sequences several times; a full sweep does not."""
-    sweep = plan.sweep_samples
-    is_larger = sweep < size != FULL_DATA_SWEEP and plan.limit > sweep
-    if is_larger and plan.crosses_sweeps and plan.layout.fits_in_order:
-        hints.give(
-            f"a minibatch of {size} samples is larger than the corpus, {sweep}, and holds "
-            "sequences of several sweeps; in source.sweep(size) it ends with the sweep. A "
-            "size counts samples: rows, tokens, frames"
-        )
-
-
-class Hints:
-    """Gives each hint of a source once.
-
-    Attributes
-    ----------
-    has_run_out : bool
-        A loop over minibatches has come to the end of data.
-    """
-
-    def __init__(self) -> None:
-        self.has_run_out = False
-        self._given: set[str] = set()
-
-    def give(self, hint: str) -> None:
-        """Warn of something at the line of the user's code, unless that was done before."""
-        if hint in self._given:
-            return
-        self._given.add(hint)
-        warnings.warn(hint, SweephandHint, stacklevel=level_of_user())
-
-
-def level_of_user() -> int:
-    """Return the ``stacklevel`` by which the caller warns at the line of the user's code."""
-    level = 1
-    while sys._getframe(level).f_globals.get("__name__", "").startswith("sweephand."):
-        level += 1
-    return level
 
 
 def check_not_ended(cursor: Cursor) -> None:

@@ -19,7 +19,7 @@ from sweephand.minibatch.share import Position
 from sweephand.source.answers import Answers
 from sweephand.source.cursor import Cursor
 from sweephand.source.limits import INFINITELY_REPEAT
-from sweephand.source.loops import Hints, checked_size, hint_at_repetition, loop
+from sweephand.source.loops import checked_size, loop
 from sweephand.source.options import SourceOptions, takes_arguments_of
 from sweephand.source.plan import Plan
 
@@ -135,18 +135,12 @@ class MinibatchSource(Answers):
         plan = Plan.open(options, listed, crosses_sweeps=self._crosses_sweeps)
         self._events_path = path
         self._cursor = Cursor(plan)
-        self._hints = Hints()
         close_at_exit(self)
 
     @property
     def cursor(self) -> Cursor:
         """The place of the run on the plan."""
         return self._cursor
-
-    @property
-    def hints(self) -> Hints:
-        """The hints that were given."""
-        return self._hints
 
     def next_minibatch(
         self,
@@ -190,7 +184,6 @@ class MinibatchSource(Answers):
         request = cursor.last_request(*asked)
         if request is None:
             request = cursor.request(*asked)
-            hint_at_repetition(cursor.plan, self._hints, minibatch_size_in_samples)
         contents = None
         if input_map is not None:
             names = {key: self.stream_info(one).name for key, one in input_map.items()}
@@ -220,7 +213,7 @@ class MinibatchSource(Answers):
             If an argument is wrong.
         """
         sizes = checked_size(self._cursor, size, num_data_partitions, partition_index)
-        return loop(self._cursor, self._hints, sizes, num_data_partitions, partition_index)
+        return loop(self._cursor, sizes, num_data_partitions, partition_index)
 
     def sweep(
         self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
