@@ -139,8 +139,7 @@ class Desk:
                 f"{cursor.plan.layout!r}: make it with layout=sh.Ragged() or sh.Padded(), and "
                 "pack results by sh.plan_lengths"
             )
-        if cursor.elsewhere is not None:
-            raise RuntimeError("the source lends by a desk, or serves a loader, already")
+        cursor.check_serves()
         self._source = source
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -149,7 +148,7 @@ class Desk:
         self._desk = int(hash_of([described.encode()])[:8], 16) % (2**15 - 1) + 1
         self._counts = Counter[tuple[str, int, str]]()
         self._start(Supply(cursor, cursor.time, self._copies), [])
-        cursor.elsewhere = self._place = _Lending(self)
+        cursor.lender = self
 
     def _start(self, supply: Supply, lent: list[Lent]) -> None:
         self._supply = supply
@@ -158,7 +157,8 @@ class Desk:
         heapq.heapify(self._waiting)
         self._follow(supply)
 
-    def _follow_events(self) -> None:
+    def follow_events(self) -> None:
+        """Lend by the events that the source has now."""
         with self._held():
             self._follow(Supply(self._source.cursor, self._time, self._copies))
 
@@ -516,12 +516,12 @@ class Desk:
             )  # fmt: skip
             desk = check_int("desk", state["desk"], 1, 2**15)
             cursor = self._source.cursor
-            cursor.elsewhere = None  # else the source moves by its desk alone
+            cursor.lender = None  # else the source moves by its desk alone
             try:
                 self._source.restore_from_checkpoint(state["source"])
                 time = cursor.time
             finally:
-                cursor.elsewhere = self._place
+                cursor.lender = self
             supply = Supply(cursor, time, self._copies)
             lent = [supply.at(one)[0] for one in times]
             for one, copies in zip(lent, states.tolist(), strict=True):
@@ -533,31 +533,6 @@ class Desk:
         except (KeyError, TypeError, ValueError, OverflowError, zlib.error) as error:
             raise StateError(f"the state of the desk is damaged: {error!r}") from error
         return supply, lent, counts, desk
-
-
-class _Lending:
-    """What the source knows of its desk: where it is, and that the source does not serve."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def position(self) -> Position:
-        """Return where the desk is."""
-        return Position(self._desk.position)
-
-    def come_back(self) -> NoReturn:
-        """Refuse: sequences would be served twice."""
-        raise RuntimeError(
-            "the source lends by its desk and serves no minibatches: take them by desk.take(n)"
-        )
-
-    def move(self, position: Position) -> NoReturn:
-        """Refuse: a desk knows what is out before its position."""
-        raise RuntimeError("the source lends by its desk: desk.load_state_dict moves both")
-
-    def change(self) -> None:
-        """Go on by events that were added."""
-        self._desk._follow_events()
 
 
 def _key(lent: Lent, kind: str) -> tuple[str, int, str]:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,19 +32,14 @@ if TYPE_CHECKING:
 _CLOSE_SECONDS = 10.0
 
 
-class Elsewhere(Protocol):
+class Lender(Protocol):
     """A desk that lends the sequences of a source, which serves none meanwhile."""
 
-    def position(self) -> Position:
-        """Return where the desk is."""
+    @property
+    def position(self) -> int:
+        """Nominal time at which the desk is."""
 
-    def come_back(self) -> NoReturn:
-        """Refuse to serve minibatches."""
-
-    def move(self, position: Position) -> NoReturn:
-        """Refuse another place."""
-
-    def change(self) -> None:
+    def follow_events(self) -> None:
         """Lend by other events from there on."""
 
 
@@ -109,14 +104,14 @@ class Cursor:
 
     Attributes
     ----------
-    elsewhere : Elsewhere or None
+    lender : Lender or None
         The desk that lends its sequences, if there is one.
     has_run_out : bool
         A loop over minibatches has come to the end of data.
     """
 
     def __init__(self, plan: Plan) -> None:
-        self.elsewhere: Elsewhere | None = None
+        self.lender: Lender | None = None
         self.has_run_out = False
         self._closed = False
         self._earlier: list[_core.engine.EngineStats] = []
@@ -177,12 +172,19 @@ class Cursor:
     ) -> Minibatch:
         """Return the next minibatch, by default with every stream under its name."""
         engine = self._own()
-        if self.elsewhere is not None:
-            self.elsewhere.come_back()
+        self.check_serves()
         if (cache := self._delivery.cache) is not None:
             cache.publish(engine.time, request.num_workers, request.rank)
         shown = self.plan.contents if contents is None else contents
         return Minibatch(engine.next(request), shown, device)
+
+    def check_serves(self) -> None:
+        """Raise RuntimeError if a desk lends the sequences, which would be served twice."""
+        if self.lender is not None:
+            raise RuntimeError(
+                "the source lends by its desk and serves no minibatches: take them by "
+                "desk.take(n); desk.load_state_dict moves both"
+            )
 
     @property
     def readers(self) -> Sequence[Reader]:
@@ -193,14 +195,14 @@ class Cursor:
     @property
     def position(self) -> Position:
         """The begin of the next minibatch."""
-        if self.elsewhere is not None:
-            return self.elsewhere.position()
+        if self.lender is not None:
+            return Position(self.lender.position)
         return Position.of(self._engine.position)
 
     @property
     def time(self) -> int:
         """Nominal time at which the next minibatch begins."""
-        return self._engine.time if self.elsewhere is None else self.position.time
+        return self._engine.time if self.lender is None else self.lender.position
 
     def go_to(self, position: Position) -> None:
         """Go to where a minibatch begins.
@@ -210,8 +212,7 @@ class Cursor:
         ValueError
             If the plan has no such place.
         """
-        if self.elsewhere is not None:
-            self.elsewhere.move(position)
+        self.check_serves()
         self._own().resume(position.to_core())
 
     def go_to_time(self, time: int) -> None:
@@ -244,8 +245,8 @@ class Cursor:
                 plan.opened.workers.close()
             raise
         self._delivery, self._engine = delivery, engine
-        if self.elsewhere is not None:
-            self.elsewhere.change()
+        if self.lender is not None:
+            self.lender.follow_events()
         self._earlier.append(old.stats())
         old.close(_CLOSE_SECONDS)
         if is_opened:

@@ -267,8 +267,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._end: int | None = None  # of the iteration under way
         self._counted = False  # by the loader that starts processes now
         self._share_of_rank: tuple[int, int] | None = None
-        if source.cursor.elsewhere is not None:
-            source.cursor.elsewhere.come_back()  # which a desk refuses
+        source.cursor.check_serves()
 
     def __iter__(self) -> Iterator[Any]:
         _leave_whole()
