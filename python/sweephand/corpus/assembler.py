@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Change, Reader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
-
-if TYPE_CHECKING:
-    from sweephand.corpus.reader import ReadCorpus
 
 
 def make_assembler(
@@ -165,7 +162,7 @@ class MappedReader(Reader):
         corpus = self.origin.corpus
         return self._of(corpus.read_by(reader.in_window() for reader in corpus.readers))
 
-    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
+    def through(self, corpus: Any, chunks: slice, change: Change) -> Reader:
         """Return the same reader over changed readers of stored chunks."""
         inner = self.origin.corpus
         return self._of(

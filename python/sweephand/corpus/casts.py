@@ -45,15 +45,7 @@ def element_type(dtype: np.dtype[Any]) -> _core.base.ElementType:
 def as_dtype(wanted: object) -> np.dtype[Any]:
     """Return the element type that a user names: NumPy's, or the one torch calls the same.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If it is no element type, or a type of text, which is delivered unchanged.
-
-    Examples
-    --------
-    >>> as_dtype("uint16"), as_dtype(float)
-    (dtype('uint16'), dtype('float64'))
+    ArgumentTypeError if it is none, or a type of text, which is delivered unchanged.
     """
     name: Any = str(wanted).removeprefix("torch.") if _is_torch(wanted) else wanted
     name = getattr(name, "as_numpy_dtype", name)  # TensorFlow's
@@ -125,25 +117,10 @@ def check_dtype(what: str, dtype: np.dtype[Any]) -> None:
 
 
 def cast(array: NDArray[Any], dtype: np.dtype[Any], *, rounds: bool = True) -> NDArray[Any]:
-    """Return an array as another dtype.
+    """Return an array of native byte order as another dtype.
 
-    Parameters
-    ----------
-    array : ndarray
-        Of native byte order.
-    dtype : numpy.dtype
-    rounds : bool
-        The dtype was asked for: booleans may become numbers and floats narrower ones.
-
-    Raises
-    ------
-    ValueError
-        If a value would be lost, or there is no cast.
-
-    Examples
-    --------
-    >>> cast(np.array([1.0, 2.0]), np.dtype("int8"))
-    array([1, 2], dtype=int8)
+    If it `rounds`, as the dtype was asked for, booleans may become numbers and floats narrower
+    ones. ValueError if a value would be lost, or there is no cast.
     """
     if array.dtype == dtype:
         return array

@@ -279,26 +279,14 @@ def digest_of_name(name: str) -> int:
 
 
 def digests_of_names(names: Sequence[str]) -> Words:
-    """Return FNV-1a, of 64 bits, of the bytes of names in UTF-8.
-
-    Examples
-    --------
-    >>> [hex(digest) for digest in digests_of_names(["", "a", "foobar"])]
-    ['0xcbf29ce484222325', '0xaf63dc4c8601ec8c', '0x85944171f73967e8']
-    """
+    """Return FNV-1a, of 64 bits, of the bytes of names in UTF-8."""
     encoded = [name.encode("utf-8", "surrogateescape") for name in names]
     offsets = offsets_of(list(map(len, encoded)))
     return _core.base.name_digests(np.frombuffer(b"".join(encoded), np.uint8), offsets)
 
 
 def digests_of_numbers(prefix: str, count: int) -> Words:
-    """Return the digests of the names ``<prefix>0``, ``<prefix>1``, ..., `count` of them.
-
-    Examples
-    --------
-    >>> bool(digests_of_numbers("a__", 12)[11] == digests_of_names(["a__11"])[0])
-    True
-    """
+    """Return the digests of the names ``<prefix>0``, ``<prefix>1``, ..., `count` of them."""
     encoded = np.frombuffer(prefix.encode("utf-8", "surrogateescape"), np.uint8)
     return _core.base.numbered_digests(encoded, count)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.reader import UNKNOWN_CHUNK, Change, Reader, StoredReader
 
 if TYPE_CHECKING:
-    from sweephand.corpus.reader import ReadCorpus
     from sweephand.files.node_cache import Uses
     from sweephand.files.node_reads import NodeReads
 
@@ -72,9 +71,9 @@ class NodeCache:
         """Return readers whose chunks come from the cache where they can, and their reads."""
         from pathlib import Path  # only here, as it brings urllib
 
-        remote: list[tuple[ReadCorpus, StoredReader]] = []
+        remote: list[tuple[Any, StoredReader]] = []
 
-        def note(owner: ReadCorpus, reader: StoredReader, _chunks: slice) -> StoredReader:
+        def note(owner: Any, reader: StoredReader, _chunks: slice) -> StoredReader:
             if _is_remote(reader):
                 remote.append((owner, reader))
             return reader
@@ -95,7 +94,7 @@ class NodeCache:
             )
         reads = NodeReads(Path(self.folder), self.max_bytes, make_uses)
 
-        def change(owner: ReadCorpus, reader: StoredReader, chunks: slice) -> StoredReader:
+        def change(owner: Any, reader: StoredReader, chunks: slice) -> StoredReader:
             if not _is_remote(reader):
                 return reader
             numbers = _chunks_in(chunks, owner, reader)
@@ -117,7 +116,7 @@ def _is_remote(reader: StoredReader) -> bool:
     return reader.asks_a_store and not reader.resident
 
 
-def _chunks_in(chunks: slice, owner: ReadCorpus, reader: StoredReader) -> NDArray[np.uint64]:
+def _chunks_in(chunks: slice, owner: Any, reader: StoredReader) -> NDArray[np.uint64]:
     """Return the chunk in the plan whose sequences come first in each load of a reader."""
     begins, numbers = reader.loads.offsets()[:-1], reader.numbers
     is_inner = len(owner.chunk_starts) != chunks.stop - chunks.start

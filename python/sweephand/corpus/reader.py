@@ -6,11 +6,11 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,80 +20,33 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
 from sweephand.files.requests import MOST_REQUESTS
 
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class ReadCorpus(Protocol):
-        """A corpus as its readers know it."""
-
-        @property
-        def chunk_starts(self) -> _core.index.Starts:
-            """The first sequence of every chunk."""
-
-        @property
-        def sizing(self) -> Sizing:
-            """The sizes of the sequences."""
-
-        @property
-        def parts(self) -> Mapping[str, ReadCorpus]:
-            """The corpora of a mixture by name; a single corpus has the name ""."""
-
-
 UNKNOWN_CHUNK = 2**64 - 1
 """Stands for the chunks of a member whose sequences come in another order."""
 
-Change = Callable[["ReadCorpus", "StoredReader", slice], "StoredReader"]
+Change = Callable[[Any, "StoredReader", slice], "StoredReader"]
 """Changes a reader of chunks, given its corpus and the chunks in the plan it may serve."""
 
 
 @dataclass(frozen=True)
 class Reader(ABC):
-    """Streams of every sequence of a corpus, and how they are loaded.
+    """Streams of every sequence of a corpus, and how they are loaded."""
 
-    Attributes
-    ----------
-    streams : sequence of StreamInfo
-        In the order of the columns of a chunk.
-    chunks : core object
-        The first sequence of every chunk.
-    measure : callable
-        Returns the sizes of the sequences in these chunks: samples of the stream that defines
-        the size, if it is one of these, else of the longest.
-    resident : bool
-        Every sequence can be read by itself, at once.
-    numbers : ndarray of uint64, shape (sequences of the corpus,), or None
-        For every sequence of the corpus its number in these chunks; None: the same.
-    sample_bytes : float
-        Mean bytes of all streams for one sample, for estimates of memory.
-    is_parsed : bool
-        Numbers are parsed from text or records: they may take more bytes than those.
-    float_bytes : int
-        The least that a floating point number takes once it is parsed.
-    sized_by_streams : bool
-        A sequence is as long as its streams; False: one sample whatever they hold.
-    load_threads : int
-        Threads that load chunks ahead.
-    holds_stored : bool
-        While a chunk is loaded it is held as it is stored, too.
-    open_chunks : int
-        How many chunks an unshuffled sweep has open at a time.
-    call_locks : sequence of CallLock
-        Of the user's objects that are called to read it.
-    """
-
-    streams: Sequence[StreamInfo]
-    chunks: _core.index.Starts
+    streams: Sequence[StreamInfo]  # in the order of the columns of a chunk
+    chunks: _core.index.Starts  # the first sequence of each
+    # returns the sizes of the sequences in these chunks: samples of the stream that defines the
+    # size, if it is one of these, else of the longest
     measure: Callable[[], Sizing]
-    resident: bool
+    resident: bool  # every sequence can be read by itself, at once
+    # for every sequence of the corpus its number in these chunks; None: the same
     numbers: NDArray[np.uint64] | None = None
-    sample_bytes: float = 0.0
-    is_parsed: bool = False
-    float_bytes: int = 0
-    sized_by_streams: bool = True
-    load_threads: int = 1
-    holds_stored: bool = False
-    open_chunks: int = 1
-    call_locks: Sequence[CallLock] = ()
+    sample_bytes: float = 0.0  # mean of all streams for one sample, for estimates of memory
+    is_parsed: bool = False  # from text or records: numbers may take more bytes than those
+    float_bytes: int = 0  # the least that a floating point number takes once it is parsed
+    sized_by_streams: bool = True  # False: a sequence is one sample whatever they hold
+    load_threads: int = 1  # that load chunks ahead
+    holds_stored: bool = False  # while a chunk is loaded it is held as it is stored, too
+    open_chunks: int = 1  # that an unshuffled sweep has open at a time
+    call_locks: Sequence[CallLock] = ()  # of the user's objects that are called to read it
 
     @property
     def is_mapped(self) -> bool:
@@ -122,15 +75,10 @@ class Reader(ABC):
         )
 
     @abstractmethod
-    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
-        """Return the same reader over changed readers of stored chunks.
+    def through(self, corpus: Any, chunks: slice, change: Change) -> Reader:
+        """Return the same reader of a corpus over changed readers of stored chunks.
 
-        Parameters
-        ----------
-        corpus : ReadCorpus
-            The corpus that this reads.
-        chunks : slice
-            The chunks in the plan that are those of the corpus, unless it has others.
+        `chunks` are those in the plan that are the corpus', unless it has others.
         """
 
     @abstractmethod
@@ -176,14 +124,7 @@ class Reader(ABC):
     ) -> _core.engine.Member:
         """Return the member of the engine that loads the streams.
 
-        Parameters
-        ----------
-        open_chunks : int
-            Those of an unshuffled sweep.
-        load_ahead : bool
-            True if chunks are loaded before they are wanted.
-        led_by : int
-            Chunks of the corpus that this one is joined to; 0: it is the first.
+        `led_by` are the chunks of the corpus that this one is joined to; 0: it is the first.
         """
         deserializer, made = self._loader(load_ahead, led_by)
         return _core.engine.Member(
@@ -240,7 +181,7 @@ class StoredReader(Reader):
         """Return the reader."""
         return self
 
-    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
+    def through(self, corpus: Any, chunks: slice, change: Change) -> Reader:
         """Return the changed reader."""
         return change(corpus, self, chunks)
 

@@ -46,29 +46,10 @@ class WrongSamples(ValueError):
 class SampleForm:
     """Form that the samples of all sequences share.
 
-    The first sequence decides undeclared properties.
-
-    Parameters
-    ----------
-    streams : StreamDefs
-        ``field`` is the key of a value. A value of the ``shape`` that is declared is one
-        sample, one with a first axis more a sequence of them; without a shape a number is one
-        sample and an array a sequence along its first axis.
-    what : str
-        What sequences are called, such as "item".
-    whose : str
-        What they belong to, for warnings.
-    warns : bool
-        True if the first sequence is warned of that looks like one picture.
-    shapes : dict of tuple
-        Of one sample of streams that declare none, where that is known.
-
-    Attributes
-    ----------
-    sequence_streams : set of str
-        Streams that were seen not to be one sample without a first axis.
-    size_stream : str or None
-        The stream that defines the size of a sequence; None: the longest.
+    The first sequence decides undeclared properties. A value of the ``shape`` that is declared,
+    or is known by `shapes`, is one sample, one with a first axis more a sequence of them;
+    without a shape a number is one sample and an array a sequence along its first axis. Errors
+    name `what` sequences are called, and warnings `whose` they are.
     """
 
     def __init__(
@@ -94,7 +75,7 @@ class SampleForm:
             (name for name, one in streams.items() if one.defines_mb_size), None
         )
         self._sizing = sizing_streams(streams)
-        self.sequence_streams: set[str] = set()
+        self.sequence_streams: set[str] = set()  # seen not to be one sample without an axis
 
     @property
     def fields(self) -> list[str]:

@@ -180,11 +180,6 @@ def sizing_streams(streams: Mapping[str, StreamInfo | StreamDef]) -> list[str]:
 
     That is the stream that defines it, or all that are not carried. Where all are carried, as
     in a corpus that is to be joined to another, sequences have one sample each.
-
-    Examples
-    --------
-    >>> sizing_streams(StreamDefs(tokens=StreamDef(), patches=StreamDef(carried=True)))
-    ['tokens']
     """
     chosen = [name for name, one in streams.items() if one.defines_mb_size]
     return chosen or [name for name, one in streams.items() if not one.carried]

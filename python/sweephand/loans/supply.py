@@ -42,16 +42,9 @@ class Lent:
 
 
 class Supply:
-    """The sequences of a plan, in the order of its timeline, whatever is banned.
+    """The sequences of a plan, in the order of its timeline from a time on, banned or not.
 
-    Parameters
-    ----------
-    cursor : Cursor
-        The layout of its plan takes whole sequences in order.
-    time : int
-        Where the next sequence begins, at the earliest.
-    copies : int
-        Tickets of each sequence.
+    The layout of the plan takes whole sequences in order.
     """
 
     def __init__(self, cursor: Cursor, time: int, copies: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
 
 if TYPE_CHECKING:
-    from sweephand.corpus.reader import ReadCorpus
     from sweephand.files.source_file import SourceFile
 
 
@@ -320,7 +319,7 @@ class MixedReader(Reader):
         """True if sequences of a corpus are mapped on demand."""
         return any(member.is_mapped for member in self.members)
 
-    def through(self, corpus: ReadCorpus, chunks: slice, change: Change) -> Reader:
+    def through(self, corpus: Any, chunks: slice, change: Change) -> Reader:
         """Return the same reader over changed readers of stored chunks."""
         members, first = [], chunks.start
         for part, member in zip(corpus.parts.values(), self.members, strict=True):

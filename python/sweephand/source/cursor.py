@@ -332,19 +332,12 @@ def counts_of(engines: Sequence[_core.engine.EngineStats]) -> dict[str, float]:
 
 
 class ChunkUses:
-    """Times at which the readers of lanes read the chunks of a corpus.
-
-    Attributes
-    ----------
-    corpus, timeline : int
-        Digests of what numbers the chunks, and of what says when they come.
-    sweep : int
-        Samples of a sweep.
-    """
+    """Times at which the readers of lanes read the chunks of a corpus."""
 
     def __init__(self, plan: Plan) -> None:
         corpus, options = plan.corpus, plan.options
         self.sweep = corpus.core.num_samples
+        # Digests of what numbers the chunks, and of what says when they come.
         counts = corpus.chunk_sequences
         self.corpus = _digest(repr(list(corpus.names)).encode(), counts.tobytes())
         order = (
