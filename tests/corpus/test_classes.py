@@ -318,7 +318,7 @@ def test_both_parts_of_a_split_have_the_classes_of_the_whole() -> None:
 
 def test_corpora_whose_numbers_are_other_classes_are_not_mixed() -> None:
     one, other = (labelled(texts).map(sh.classes("label")) for texts in (TEXTS, ["ant", "cat"]))
-    with pytest.raises(ValueError, match=r"classes \(cat, dog, eel\) in 'a' and \(ant, cat\)"):
+    with pytest.raises(ValueError, match="'label' are other classes in 'a'"):
         sh.MinibatchSource(sh.Mixture({"a": one, "b": other}, {"a": 1, "b": 1}))
     with pytest.raises(ValueError, match="give all corpora the same"):
         sh.MinibatchSource(sh.Mixture.by(labelled(TEXTS), "label").map(sh.classes("label")))

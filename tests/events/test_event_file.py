@@ -53,9 +53,7 @@ def test_what_lies_in_the_past_is_refused_by_name_and_stays(tmp_path: Path) -> N
         source.next_minibatch(30)
         append(ban(5, 7), path)
         for _ in range(2):
-            with pytest.raises(
-                ValueError, match=r"events\.json: .*'ban' at 5 .* came before 30, where"
-            ):
+            with pytest.raises(ValueError, match=r"events\.json: .*'ban' at 5 "):
                 source.events.skip(70, 80)
         assert list(source.events) == [E.Skip(at=50, stop=60)]
         assert load(path) == [E.Skip(at=50, stop=60), ban(5, 7)]

@@ -191,18 +191,18 @@ def test_what_cannot_be_mixed_is_refused() -> None:
         open_(sh.Mixture({"a": a, "b": a}, weights))
     with pytest.raises(ValueError, match="without '/', got 'a/b'"):
         sh.Mixture({"a/b": a}, {"a/b": 1})
-    with pytest.raises(ValueError, match="max_sweeps is for one corpus"):
+    with pytest.raises(ValueError, match="max_sweeps of a mixture"):
         open_(a, max_sweeps=2)
     with pytest.raises(ValueError, match="at_end is 'repeat', 'stop' or 'drop'"):
         sh.Mixture({"a": a}, {"a": 1}, at_end="end")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="a mixture is not joined as a whole"):
+    with pytest.raises(ValueError, match="join inside of a mixture"):
         sh.MinibatchSource(
             [sh.Mixture({"a": a}, {"a": 1}), sh.ArrayDeserializer({"z": a["x"]})]
         )
     source = sh.MinibatchSource(sh.Mixture({"a": a, "b": a}, weights))
     with pytest.raises(ValueError, match=r"source\.sweep\(size\) is one sweep of one corpus"):
         source.epoch(2)
-    with pytest.raises(ValueError, match="FULL_DATA_SWEEP is for one corpus"):
+    with pytest.raises(ValueError, match="a mixture that repeats has no sweep"):
         source.next_minibatch(sh.FULL_DATA_SWEEP)
     with pytest.raises(KeyError, match="those of a mixture are <corpus>/<id>"):
         source.find("array__0")

@@ -120,7 +120,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"max_sweeps": 2**62}, "sweeps of 10 samples pass 2"),
     (
         {"randomization_window_in_chunks": 4, "randomization_window_in_samples": 4},
-        "give randomization_window_in_chunks or randomization_window_in_samples, not both",
+        "in chunks or in samples, not both",
     ),
     *[
         ({name: value}, f"{name} must be")

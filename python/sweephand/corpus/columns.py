@@ -319,15 +319,9 @@ def describe_stream(
             "or leave the shape out"
         )
     if len(column.shape) > _MOST_AXES:
-        raise ValueError(
-            f"stream {name!r} has samples of {len(column.shape)} dimensions: NumPy has room "
-            f"for {_MOST_AXES} beside those of rows and sequences"
-        )
+        raise ValueError(f"stream {name!r} has samples of more than {_MOST_AXES} dimensions")
     if column.num_samples > _MOST_EMPTY and not column.is_bytes and column.sample_bytes == 0:
-        raise ValueError(
-            f"stream {name!r} has {column.num_samples} samples of shape {column.shape}: "
-            f"without elements there may be {_MOST_EMPTY} at most"
-        )
+        raise ValueError(f"stream {name!r} has more than {_MOST_EMPTY} samples of no elements")
     if form.is_sparse and not column.is_sparse:
         raise ValueError(f"stream {name!r} is declared sparse, but its data are dense")
     stored = np.dtype(object) if column.is_bytes else column.dtype

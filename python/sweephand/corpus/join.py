@@ -80,9 +80,8 @@ def _refuse_mixed_keys(corpora: Sequence[StoredCorpus]) -> None:
         with_keys = [n for n in with_keys if not _are_integers(corpora[n])]
     if with_keys and without:
         raise ValueError(
-            "a deserializer with ids cannot be joined with one without: by ids are known those "
-            f"at {with_keys}, by the numbers of their sequences those at {without}; give ids= "
-            "to all or none, and skip_sequence_ids=True to CNTK's text to join it by number"
+            f"deserializers {with_keys} have ids, {without} have none: give ids= to all or "
+            "none, and skip_sequence_ids=True to CNTK's text to join it by number"
         )
 
 

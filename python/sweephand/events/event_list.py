@@ -44,9 +44,8 @@ class EventList:
                 continue
             if one.at < position:
                 raise ValueError(
-                    f"another process has added {one.name!r} at {one.at} to the file, which "
-                    f"changes what came before {position}, where this source is: go back "
-                    "first, or make a new source, MinibatchSource(..., events=FILE)"
+                    f"another process has added {one.name!r} at {one.at} to the file, before "
+                    f"{position}, where this source is: go back first, or make a new source"
                 )
             others.append(one.digest)
         if left:

@@ -170,10 +170,8 @@ def plan_lengths(
     if in_row:
         pieces = _without_large_groups(layout, pieces, limit.longest, left_out)
     if leftovers == "carry" and pieces.firsts.any():
-        raise ValueError(
-            f"sequence {int(pieces.sequences[pieces.firsts.argmax()])} is split, and "
-            "leftovers='carry' may leave a part of it: take leftovers='fill'"
-        )
+        at = int(pieces.sequences[pieces.firsts.argmax()])
+        raise ValueError(f"sequence {at} is split, and leftovers='carry' may part it")
     items = {name: _core.index.StoredSizes(counts[name]) for name in costs_of_items(balance)}
     cost = cost_of(balance, items)
     rows = layout.micro_batch_rows or 1
@@ -340,7 +338,7 @@ def _loaded(
         at = int(pieces.sequences[is_over.argmax()])
         raise ValueError(
             f"sequence {at} carries {counts[at]} of {name!r}, more than the limit of {most}; "
-            "leave it out of the lengths, raise the limit, or take over_limit='drop' or 'alone'"
+            "over_limit='drop' or 'alone' takes such ones"
         )
     if is_over.any() and layout.over_limit == "drop":
         reason = f"carries more of {name!r} than {most}"

@@ -135,9 +135,8 @@ class Desk:
         cursor = source.cursor
         if not cursor.plan.layout.fits_in_order:
             raise ValueError(
-                f"loans are of whole sequences in order, and the source has "
-                f"{cursor.plan.layout!r}: make it with layout=sh.Ragged() or sh.Padded(), and "
-                "pack results by sh.plan_lengths"
+                f"loans are of whole sequences in order, not of {cursor.plan.layout!r}: take "
+                "sh.Ragged() or sh.Padded(), and pack results by sh.plan_lengths"
             )
         cursor.check_serves()
         self._source = source

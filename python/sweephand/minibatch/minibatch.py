@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from html import escape
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ from sweephand import _core
 from sweephand.base.public_names import load_added
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
-from sweephand.errors import UnquotedMessage, printable, shown
+from sweephand.errors import UnquotedMessage, shown
 from sweephand.layouts import Layout
 from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.labels import LABELS, LabelKind, kind_of_stream
@@ -145,10 +144,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             raise AttributeError(f"a minibatch has no attribute {name!r}; {hint}")
 
     def __setitem__(self, key: Any, value: object) -> NoReturn:
-        raise TypeError(
-            "a minibatch is read-only; take minibatch.torch(), or dict(minibatch), and assign "
-            "into that"
-        )
+        raise TypeError("a minibatch is read-only; take minibatch.torch(), or dict(minibatch)")
 
     def _described(self, key: Any) -> str:
         """Describe the streams that exist."""
@@ -172,9 +168,9 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         """Return a page of the first rows; `decode` is as in `MinibatchSource.show`."""
         return make_page("minibatch", self, decode)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         make = load_added(PAGES, "minibatch")
-        return table_of(self) if make is None else make(self)._repr_html_()
+        return None if make is None else make(self)._repr_html_()  # else a notebook shows repr
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Minibatch, (*self._contents.only(self._plan, self._keys), self._device)
@@ -272,8 +268,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         origin = self.origin
         if origin is None:
             raise AttributeError(
-                "a minibatch of another process does not know how many sweeps of each corpus "
-                "end in it; source.corpus_positions(time) tells where each stands"
+                "it came from another process; source.corpus_positions(time) knows the sweeps"
             )
         start = self.nominal_time
         return origin.sweeps_ended_by(start, start + self.global_num_samples)
@@ -409,19 +404,3 @@ def make_page(name: str, *arguments: object, **options: object) -> HtmlPage:
         )
     page: HtmlPage = make(*arguments, **options)
     return page
-
-
-def table_of(minibatch: Mapping[Any, MinibatchData]) -> str:
-    """Return a table of the streams of a minibatch, below its facts."""
-    rows = [
-        _row("td", (key, data.brief, f"{data.num_samples:,}"))
-        for key, data in minibatch.items()
-    ]
-    facts = repr(minibatch).partition(";")[0].rstrip(")") + ")"
-    head = _row("th", ("stream", "type", "samples"))
-    return f"<p>{escape(facts)}</p><table>{head}{''.join(rows)}</table>"
-
-
-def _row(tag: str, words: Iterable[object]) -> str:
-    shown = (escape(printable(str(word))) for word in words)
-    return "<tr>" + "".join(f"<{tag}>{word}</{tag}>" for word in shown) + "</tr>"

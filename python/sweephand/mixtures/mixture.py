@@ -222,10 +222,7 @@ def _each(
 ) -> dict[str, list[Deserializer]]:
     for name, joined in corpora.items():
         if len(joined) > 1:
-            raise ValueError(
-                f"the corpus {name!r} joins {len(joined)} deserializers: map those before they "
-                "are mixed"
-            )
+            raise ValueError(f"the corpus {name!r} is joined: map its parts before")
     return {name: [change(one)] for name, (one,) in corpora.items()}
 
 
@@ -316,8 +313,7 @@ def corpora_of(whole: Deserializer, by: By) -> dict[str, ClassOfCorpus]:
         if not name or "/" in name:
             raise ValueError(
                 f"the class {name!r} cannot name a corpus, as '/' parts names from ids: give a "
-                "function that returns another name, "
-                "by=lambda sequence: ... .replace('/', '-')"
+                "function that returns another name"
             )
     return {name: ClassOfCorpus(classified, name) for name in classified.names}
 
@@ -379,10 +375,7 @@ def legs_of(weights: object, names: Sequence[str]) -> list[Leg]:
         if not before < after:
             raise ValueError(f"the times of weights must ascend, got {after} after {before}")
         if after - before > _LONGEST:
-            raise ValueError(
-                f"weights at {before} and {after} are more than 2^46 samples apart; give some "
-                "in between"
-            )
+            raise ValueError(f"weights at {before} and {after} are over 2^46 samples apart")
     legs = [
         Leg(begin, first, last, end - begin)
         for (begin, end), (first, last) in zip(pairwise(times), pairwise(shares), strict=True)

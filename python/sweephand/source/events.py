@@ -52,9 +52,8 @@ class Events(Sequence[Event]):
         cursor = self._cursor
         if event.at < cursor.time:
             raise ValueError(
-                f"the source stands at {cursor.time}, and {event.name!r} would change what "
-                f"comes from {event.at} on: go back first, or give it to a new source, "
-                "MinibatchSource(..., events=[...])"
+                f"the source stands at {cursor.time}, after {event.name!r} at {event.at}: go "
+                "back first, or give it to a new source, MinibatchSource(..., events=[...])"
             )
         if self._path is None:
             cursor.follow(cursor.plan.with_events(self._all.with_one(event)))

@@ -54,10 +54,7 @@ class Limits:
         if self.sweeps != INFINITELY_REPEAT:
             limit = self.sweeps * sweep_samples
             if limit > MAX_TIME:
-                raise ValueError(
-                    f"{self.sweeps} sweeps of {sweep_samples} samples pass 2^63; "
-                    "use INFINITELY_REPEAT"
-                )
+                raise ValueError(f"{self.sweeps} sweeps of {sweep_samples} samples pass 2^63")
             return limit
         return self.samples
 
@@ -66,10 +63,7 @@ class Limits:
         if self.samples == FULL_DATA_SWEEP:
             raise ValueError("a mixture has no sweep: give max_samples in samples")
         if self.sweeps != INFINITELY_REPEAT and at_end != "stop":
-            raise ValueError(
-                f"max_sweeps is for one corpus, and for a mixture with at_end='stop'; this one "
-                f"has at_end={at_end!r}: give max_samples"
-            )
+            raise ValueError(f"max_sweeps of a mixture is for at_end='stop', not {at_end!r}")
         if at_end == "repeat":
             return self.samples, None
         is_one = self.sweeps in (INFINITELY_REPEAT, FULL_DATA_SWEEP)

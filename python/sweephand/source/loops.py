@@ -70,8 +70,7 @@ def check_not_ended(cursor: Cursor) -> None:
     time = cursor.time
     if time >= cursor.plan.limit:
         raise RuntimeError(
-            f"the source has ended, at nominal time {time}, so there is nothing to iterate "
-            "over. An iteration is one sweep however many there are: make the source "
+            f"the source has ended, at nominal time {time}; an iteration is one sweep: make it "
             "without max_sweeps, or set source.current_position to go back"
         )
 
@@ -132,10 +131,7 @@ class SweepLoop:
     def _count(self, begin: Position) -> int:
         plan = self._cursor.plan
         if not plan.corpus.sizing.fingerprinted:
-            raise TypeError(
-                "how many minibatches a sweep has is not known: the lengths of its sequences "
-                "are known only when their chunks are loaded"
-            )
+            raise TypeError("lengths of sequences are known only when their chunks are loaded")
         end = min(plan.end_of_sweep(begin.time), plan.limit)
         equal = plan.count_equal(begin.time, end, self._size)
         if equal is not None:

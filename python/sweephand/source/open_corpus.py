@@ -207,11 +207,9 @@ def check_lengths(layout: Layout, corpus: Corpus) -> None:
         stream = part.size_stream or (lengthy or ["tokens"])[0]
         raise ValueError(
             f"{type(layout).__name__} is for sequences, and all {part.num_sequences} "
-            f"sequences{whose} have one sample each: its rows would be single samples in "
-            "shuffled order, none with a next one. If they are tokens of documents, say where "
-            f"these end: {stream!r} as (values, offsets), or sequence_length= or "
-            "end_of_document= of sh.RawTokensDeserializer or sh.open; for rows and images take "
-            "sh.Ragged(), the default"
+            f"sequences{whose} have one sample each: say where documents end, {stream!r} as "
+            "(values, offsets), or by sequence_length= or end_of_document= of "
+            "sh.RawTokensDeserializer or sh.open; for rows and images take sh.Ragged()"
         )
 
 

@@ -59,10 +59,7 @@ class Window:
             check_int("randomization_window_in_samples", samples, 0, 2**63)
         explicit = not isinstance(chunks, DefaultWindow) and chunks != 0
         if explicit and samples != 0:
-            raise ValueError(
-                "give randomization_window_in_chunks or randomization_window_in_samples, "
-                "not both"
-            )
+            raise ValueError("give a randomization window in chunks or in samples, not both")
         if not randomize or samples == FULL_DATA_SWEEP:
             return cls(0, 0, False)
         if chunks == 0 and samples == 0:
@@ -160,18 +157,12 @@ class SourceOptions:
         ):
             raise ValueError(f"map_timeout must be above 0 seconds, got {self.map_timeout:g}")
         if self.map_timeout is not None and self.num_map_workers == 0:
-            raise ValueError(
-                "map_timeout needs num_map_workers of at least 1: with 0 a map runs in the "
-                "thread that prepares the minibatch, which nobody can give up"
-            )
+            raise ValueError("map_timeout needs num_map_workers of at least 1")
 
     def _check_node_cache(self) -> None:
         # By a method, as few import the class.
         if self.node_cache is not None and not hasattr(self.node_cache, "read_through"):
-            raise TypeError(
-                "node_cache must be a NodeCache such as sh.NodeCache('/disk/cache', max_bytes="
-                f"10**11), got {shown(self.node_cache)}"
-            )
+            raise TypeError(f"node_cache must be an sh.NodeCache, got {shown(self.node_cache)}")
 
     def _check_balance(self) -> None:
         if cost_of(self.balance) is None:

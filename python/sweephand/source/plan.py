@@ -346,10 +346,7 @@ class Plan:
         if not is_sweep:
             check_int("minibatch_size_in_samples", size, 1, 2**63)
         elif self.repeats_mixture:
-            raise ValueError(
-                "FULL_DATA_SWEEP is for one corpus: a mixture that repeats has no sweep; give "
-                "a number of samples"
-            )
+            raise ValueError("a mixture that repeats has no sweep: give a number of samples")
         memory_limit = self.options.memory_limit
         if memory_limit is not None and (needed := self.memory_bound(size)) > memory_limit:
             raise ValueError(
