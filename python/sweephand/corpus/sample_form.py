@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.given_data import HOW_TO_FILL, is_null, is_text_array, listed, make_column
+from sweephand.corpus.given_data import (
+    HOW_TO_FILL,
+    is_null,
+    is_text_array,
+    listed,
+    make_column,
+    to_bytes,
+)
 from sweephand.corpus.objects import (
     LACKING,
     OBJECT,
@@ -154,7 +161,7 @@ class SampleForm:
             if like is not None and not isinstance(like, list):
                 raise ValueError(f"it is text or bytes, {self._what} 0 has numbers")
             self._see(stream, is_list)
-            return _to_bytes(value if is_list else [value])
+            return to_bytes("it", value if is_list else [value])
         if isinstance(like, list):
             if is_list and not value:
                 return []
@@ -217,15 +224,6 @@ class SampleForm:
 def count(samples: Any) -> int:
     """Return how many samples there are of a stream."""
     return len(samples) if isinstance(samples, np.ndarray | list) else int(samples.shape[0])
-
-
-def _to_bytes(samples: Iterable[Any]) -> list[bytes]:
-    for number, sample in enumerate(samples):
-        if not isinstance(sample, bytes | str):
-            raise ValueError(
-                f"sample {number} is {type(sample).__name__}, where the first is bytes or str"
-            )
-    return [one.encode() if isinstance(one, str) else one for one in samples]
 
 
 def _to_column(stream: str, items: list[Any]) -> ColumnData:
