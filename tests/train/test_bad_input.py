@@ -17,11 +17,6 @@ def learner() -> sh.numpy.Learner:
 BOTH = ArgumentTypeError
 
 
-def test_an_argument_of_a_wrong_type_can_be_caught_as_either_error() -> None:
-    assert issubclass(BOTH, TypeError)
-    assert issubclass(BOTH, ValueError)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
@@ -31,35 +26,29 @@ def test_an_argument_of_a_wrong_type_can_be_caught_as_either_error() -> None:
             ValueError,
             "takes no dynamic_growth_steps",
         ),
-        ({"dynamic": "dynamic"}, BOTH, "dynamic must be True or False, got 'dynamic'"),
         ({"dynamic": 1}, BOTH, "dynamic must be True or False, got 1"),
-        *[
-            ({"initial_scale": bad}, ValueError, "initial_scale must be .* got")
-            for bad in (0, -1.0, math.nan, math.inf, 1e39, 1e-46)
-        ],
-        ({"initial_scale": "8"}, BOTH, "initial_scale must be a number, got '8'"),
-        ({"initial_scale": True}, BOTH, "initial_scale must be a number, got True"),
-        *[
-            (
-                {"dynamic_growth_steps": bad},
-                ValueError,
-                "dynamic_growth_steps must be at least 1",
-            )
-            for bad in (0, -1)
-        ],
-        *[
-            ({"dynamic_growth_steps": bad}, BOTH, "dynamic_growth_steps must be an int, got")
-            for bad in (2.5, True, "3")
-        ],
-        *[
-            ({"growth_factor": bad}, ValueError, "growth_factor must be finite and above 1")
-            for bad in (1, 0.5, -2, math.nan, math.inf)
-        ],
-        *[
-            ({"backoff_factor": bad}, ValueError, "backoff_factor must lie between 0 and 1")
-            for bad in (1, 2, 0, -0.5, math.nan)
-        ],
-        ({"growth_factor": "2"}, BOTH, "growth_factor"),
+        *(
+            ({name: bad}, ValueError, f"{name} must")
+            for name, values in {
+                "initial_scale": (0, -1.0, math.nan, math.inf, 1e39, 1e-46, "8", True),
+                "dynamic_growth_steps": (0, -1, 2.5, True, "3"),
+                "growth_factor": (1, 0.5, -2, math.nan, math.inf, "2"),
+                "backoff_factor": (1, 2, 0, -0.5, math.nan),
+                "min_scale": (0,),
+                "max_scale": (math.inf,),
+                "hysteresis": (0, 1.5),
+                "refill": ("never",),
+                "max_consecutive_skips": (0, 2.5),
+                "check_finite": (0,),
+                "measure_underflow": (1,),
+                "num_threads": (0,),
+                "on_skip": (3,),
+                "reduce": ("max",),
+                "clip_norm": (0.0,),
+                "outliers": (6.0,),
+            }.items()
+            for bad in values
+        ),
         (
             {"min_scale": 16, "initial_scale": 8},
             ValueError,
@@ -71,19 +60,7 @@ def test_an_argument_of_a_wrong_type_can_be_caught_as_either_error() -> None:
             ValueError,
             "initial_scale must not be above max_scale, got 16.0 and 8.0",
         ),
-        ({"min_scale": 0}, ValueError, "min_scale"),
-        ({"max_scale": math.inf}, ValueError, "max_scale"),
-        ({"hysteresis": 0}, ValueError, "hysteresis must be at least 1"),
-        ({"hysteresis": 1.5}, BOTH, "hysteresis must be an int"),
-        ({"refill": "never"}, ValueError, "refill must be 'clean step' or 'growth'"),
-        ({"max_consecutive_skips": 0}, ValueError, "max_consecutive_skips must be at least 1"),
-        ({"max_consecutive_skips": 2.5}, BOTH, "max_consecutive_skips must be an int"),
         ({"check_finite": False}, ValueError, "check_finite=False is for a fixed scale"),
-        ({"check_finite": 0}, BOTH, "check_finite must be True or False"),
-        ({"measure_underflow": 1}, BOTH, "measure_underflow must be True or False"),
-        ({"num_threads": 0}, ValueError, "num_threads must be at least 1"),
-        ({"on_skip": 3}, BOTH, "on_skip must be callable or None"),
-        ({"reduce": "max"}, BOTH, "reduce must be callable or None"),
         ({"clipnorm": 1.0}, TypeError, "clipnorm"),
     ],
 )
@@ -98,13 +75,6 @@ def test_a_bad_argument_is_refused(
 def test_what_is_no_optimizer_is_refused(inner: object) -> None:
     with pytest.raises(BOTH, match="inner_optimizer must be a torch optimizer or a learner"):
         sh.LossScaleOptimizer(inner)
-
-
-def test_only_the_first_three_options_are_positional() -> None:
-    opt = sh.LossScaleOptimizer(learner(), True, 8.0, 3)
-    assert (opt.dynamic, opt.initial_scale, opt.dynamic_growth_steps) == (True, 8.0, 3)
-    with pytest.raises(TypeError, match="positional"):
-        sh.LossScaleOptimizer(learner(), True, 8.0, 3, 2.0)
 
 
 def test_a_loss_scale_is_not_wrapped_again() -> None:

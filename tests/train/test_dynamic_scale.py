@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +22,6 @@ from sweephand.torch.train.device_number import DeviceNumbers  # noqa: E402
 
 DEFAULTS = ScaleSettings(True, 2.0**15, 2000, 2.0, 0.5, 1.0, 2.0**24)
 LARGEST = float(torch.finfo(torch.float32).max)
-LOWEST = 2.0**-126
 
 # True is a clean step, False an overflow.
 sequences = st.lists(st.booleans(), max_size=60)
@@ -96,39 +94,6 @@ def test_the_trajectory_is_that_of_keras_rule(
     keras = Keras(2.0**exponent, growth_steps)
     ours = scale_of(initial_scale=2.0**exponent, growth_steps=growth_steps, max_scale=LARGEST)
     assert run(ours, steps) == [keras.step(is_clean) for is_clean in steps]
-
-
-@given(
-    sequences,
-    st.sampled_from([1.0, 2.0**15, 2.0**16, 1000.0, 0.1]),
-    st.integers(1, 6),
-    st.sampled_from([(2.0, 0.5), (1.5, 0.75), (1.1, 0.9), (4.0, 0.125)]),
-)
-def test_the_trajectory_is_that_of_torchs_grad_scaler(
-    steps: list[bool], start: float, growth_steps: int, factors: tuple[float, float]
-) -> None:
-    scaler = torch.amp.GradScaler(
-        "cpu", start, growth_factor=factors[0], backoff_factor=factors[1],
-        growth_interval=growth_steps,
-    )  # fmt: skip
-    parameter = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([parameter], 0.0)
-    trace = []
-    for is_clean in steps:
-        scaler.scale(torch.zeros(1))
-        parameter.grad = torch.tensor([0.0 if is_clean else torch.inf])
-        scaler.step(optimizer)
-        scaler.update()
-        trace.append((scaler.get_scale(), scaler.state_dict()["_growth_tracker"]))
-    ours = scale_of(
-        initial_scale=float(np.float32(start)),
-        growth_steps=growth_steps,
-        growth_factor=factors[0],
-        backoff_factor=factors[1],
-        min_scale=LOWEST,
-        max_scale=LARGEST,
-    )
-    assert run(ours, steps) == trace
 
 
 def test_the_documented_trace() -> None:

@@ -45,30 +45,3 @@ def test_a_learner_moves_as_torchs_does(name: str, dtype: type, rtol: float) -> 
         optimizer.step()
     for one, tensor in zip(weights, tensors, strict=True):
         np.testing.assert_allclose(one, tensor.detach().numpy(), rtol=rtol, atol=rtol / 10)
-
-
-KINDS = [sh.numpy.SGD, sh.numpy.MomentumSGD, sh.numpy.Nesterov, sh.numpy.Adam]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_loss_scale_works_around_every_learner(kind: type[sh.numpy.Learner]) -> None:
-    weights, plain = np.ones(4, np.float32), np.ones(4, np.float32)
-    learner = kind([weights], 0.1)
-    scaled = sh.LossScaleOptimizer(learner, initial_scale=1024.0)
-    alone = kind([plain], 0.1)
-    gradient = np.array([1, -2, 0.5, 0], np.float32)
-
-    def step(gradient: Any) -> bool:
-        under_scale = gradient * np.float32(scaled.get_scaled_loss(1.0))
-        gradients = scaled.get_unscaled_gradients([under_scale])
-        return scaled.apply_gradients(zip(gradients, [weights], strict=True)).applied
-
-    for _ in range(3):
-        assert step(gradient)
-        alone.update([gradient], 1)
-    assert np.array_equal(weights, plain)
-    before = learner.state_dict()["arrays"]
-    assert not step(np.float32([np.inf, 1, 1, 1]))
-    assert np.array_equal(weights, plain)
-    after = learner.state_dict()["arrays"]
-    assert all(np.array_equal(after[key], before[key]) for key in before)

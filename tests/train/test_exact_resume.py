@@ -1,15 +1,13 @@
 """Training goes on from a checkpoint as if it had not stopped."""
 
-import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.train.small import Line, line_trainer, source_of_lengths, squared_error
+from tests.train.small import line_trainer, source_of_lengths
 from tests.train.small_torch import torch_error, torch_trainer
-from tests.train.stores import state_bytes
 from torch import nn
 
 import sweephand as sh
@@ -32,33 +30,6 @@ class Stateful:
 
 
 class TestExactResume:
-    def test_numpy_training_goes_on_as_if_it_had_not_stopped(self, tmp_path: Path) -> None:
-        def run(trainer: sh.Trainer, source: sh.MinibatchSource, steps: int) -> None:
-            for _ in range(steps):
-                trainer.train_minibatch(source.next_minibatch(7))
-
-        def jittery(model: Line, one: sh.Minibatch) -> Any:
-            loss, [gradient] = squared_error(model, one)
-            noise = np.random.normal() + random.random() + generator.normal()  # noqa: NPY002
-            return loss, [gradient * np.float32(1 + noise / 100)]
-
-        def make() -> tuple[sh.Trainer, sh.MinibatchSource]:
-            options = {"criterion": jittery, "stateful": {"generator": generator}}
-            return line_trainer(rate=0.05, **options), source_of_lengths(LENGTHS)
-
-        generator = np.random.default_rng(1)
-        trainer, source = make()
-        run(trainer, source, 9)
-        trainer.save_checkpoint(tmp_path, {"source": source.get_checkpoint_state()})
-        run(trainer, source, 9)
-        generator = np.random.default_rng(2)
-        again, its_source = make()
-        its_source.restore_from_checkpoint(again.restore_from_checkpoint(tmp_path)["source"])
-        run(again, its_source, 9)
-        assert again.consumed == trainer.consumed
-        for mine, wanted in zip(state_bytes(again), state_bytes(trainer), strict=True):
-            assert mine == wanted
-
     @pytest.mark.parametrize("loss_scale", [None, {"dynamic_growth_steps": 3}])
     def test_torch_training_goes_on_as_if_it_had_not_stopped(
         self, tmp_path: Path, loss_scale: dict[str, Any] | None

@@ -5,9 +5,6 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from sweephand.train.learners.arrays import (
@@ -79,14 +76,6 @@ def test_arrays_of_any_size_are_divided_and_counted_as_numpy_does(
     random = np.random.default_rng(size)
     spread = 10.0 ** random.integers(-8, 5, size)
     check((random.standard_normal(size) * spread).astype(dtype), scale)
-
-
-@given(
-    hnp.arrays(np.float32, st.integers(1, 40), elements=st.floats(width=32)),
-    st.sampled_from(SCALES),
-)
-def test_any_floats_are_divided_and_counted_as_numpy_does(array: NDArray, scale: float) -> None:
-    check(array, scale)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -105,25 +105,6 @@ def session(folder: Path, max_samples: int, heard: Heard, **options: Any) -> Any
     return model, learner, made
 
 
-@pytest.mark.parametrize("stop", [21, 42, 133, 210])
-def test_a_run_that_goes_on_is_the_unbroken_one_bit_for_bit(tmp_path: Path, stop: int) -> None:
-    whole, learner, made = session(tmp_path / "whole", 250, Heard())
-    made.train()
-    session(tmp_path / "parts", stop, Heard())[2].train()
-    model, resumed, made = session(tmp_path / "parts", 250, Heard())
-    made._begin()
-    made._saving.close()
-    seen = made._trainer.total_number_of_samples_seen
-    expected = sh.learning_parameter_schedule(
-        0.02 * sh.warmup(40).then(sh.cosine(200, floor=0.1)), minibatch_size=4
-    )
-    assert seen == stop
-    assert resumed.learning_rate == expected[seen]
-    assert learner.learning_rate == expected[250] == 0.02 * 0.1
-    made.train()
-    assert model["w"].tobytes() == whole["w"].tobytes()
-
-
 def test_writers_are_told_changes_of_a_fiftieth_of_the_highest_rate(tmp_path: Path) -> None:
     heard = Heard()
     _, learner, made = session(tmp_path, 250, heard)

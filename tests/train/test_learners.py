@@ -140,20 +140,6 @@ def test_the_size_of_minibatches_does_not_change_the_move_per_sample(
     np.testing.assert_allclose(train(other), expected, rtol=1e-12, atol=1e-14)
 
 
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
-def test_the_size_of_minibatches_does_not_change_the_velocity(sizes: list[int]) -> None:
-    total = sum(sizes)
-    gradient = np.array([1.0, -2.0])  # of every sample
-    weights = np.zeros(2)
-    learner = sh.numpy.MomentumSGD(
-        [weights], constant(0.1, 1), sh.momentum_schedule_per_sample(0.95)
-    )
-    for size in sizes:
-        learner.update([gradient * size], size)
-    velocity = learner.state_dict()["arrays"]["velocity/0"]
-    np.testing.assert_allclose(velocity, gradient * (1 - 0.95**total), rtol=1e-12)
-
-
 def test_several_sweeps_in_a_minibatch_all_count() -> None:
     schedule = sh.learning_parameter_schedule([1.0, 0.1, 0.05, 0.01])
     learner = sh.numpy.SGD([np.zeros(1)], schedule)

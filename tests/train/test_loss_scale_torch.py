@@ -83,29 +83,6 @@ def test_scales_and_parameters_are_those_of_a_grad_scaler(
         assert same(parameters(ours), parameters(theirs))
 
 
-def test_a_skipped_step_touches_nothing_and_makes_no_state() -> None:
-    module, inner, opt = make()
-    before = parameters(module)
-    opt.get_scaled_loss(loss_of(module, torch.full((1, 3), math.inf))).backward()
-    assert opt.step().cause == "nan"
-    assert same(parameters(module), before)
-    assert inner.state_dict()["state"] == {}
-
-
-def test_a_fused_step_is_not_called_when_it_is_skipped() -> None:
-    module = model()
-    inner = torch.optim.Adam(module.parameters(), fused=True)
-    calls = []
-    inner.register_step_pre_hook(lambda *_: calls.append(1))
-    opt = sh.LossScaleOptimizer(inner)
-    for factor in (1.0, math.inf, 1.0):
-        opt.zero_grad()
-        opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
-        module[0].bias.grad *= factor
-        opt.step()
-    assert len(calls) == 2
-
-
 def test_the_result_names_parameters_as_the_optimizer_knows_them() -> None:
     module, _, opt = make()
     opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
@@ -258,18 +235,6 @@ def test_a_rate_that_is_a_tensor_is_set_in_place() -> None:
     opt.lr = 0.5
     assert opt.inner_optimizer.param_groups[0]["lr"] is rate
     assert opt.lr == rate.item() == 0.5
-
-
-def test_a_scheduler_of_torch_moves_the_inner_rate() -> None:
-    module, inner, opt = make()
-    scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.5)
-    for factor, rate in ((1.0, 0.0625), (math.inf, 0.0625), (1.0, 0.03125)):
-        opt.zero_grad()
-        opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
-        module[0].bias.grad *= factor
-        if opt.step().applied:
-            scheduler.step()
-        assert opt.lr == rate
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -171,17 +171,6 @@ class TestLock:
 class TestFileNames:
     """CNTK's users give the name of a file: it is a folder here, and works as one."""
 
-    def test_the_name_of_a_file_becomes_a_folder(self, tmp_path: Path) -> None:
-        path = tmp_path / "models" / "m.ckpt"
-        trainer = line_trainer()
-        trainer.train_minibatch(in_order().next_minibatch(7))
-        trainer.save_checkpoint(path, {"epoch": 3})
-        again = line_trainer()
-        assert again.restore_from_checkpoint(str(path)) == {"epoch": 3}
-        assert again.consumed == trainer.consumed
-        run(tmp_path / "model.cp")
-        assert run(tmp_path / "model.cp", 40).total_number_of_samples_seen >= 40
-
     def test_a_file_is_told_from_a_folder(self, tmp_path: Path) -> None:
         path = tmp_path / "model.cp"
         path.write_bytes(b"of CNTK")

@@ -1,8 +1,6 @@
 """Checkpoints of something else are refused with what differs, and none is ever code."""
 
-import os
 import pickle
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -93,46 +91,3 @@ class TestNoCode:
             with pytest.raises(sh.StateError, match=name.replace(".", r"\.")):
                 torch_trainer()[1].restore_from_checkpoint(tmp_path)
             assert not made.exists()
-
-
-class TestIrregularFiles:
-    """Under the name of every file of a checkpoint stands something else: an error at once."""
-
-    @pytest.mark.parametrize("kind", ["pipe", "device", "socket", "folder", "link", "dangling"])
-    @pytest.mark.parametrize("framework", ["numpy", "torch"])
-    def test_what_is_no_regular_file_is_refused_at_once(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, framework: str
-    ) -> None:
-        def make() -> sh.Trainer:
-            return line_trainer() if framework == "numpy" else torch_trainer()[1]
-
-        def put(path: Path) -> None:
-            if kind == "pipe":
-                os.mkfifo(path)
-            elif kind == "socket":
-                with socket.socket(socket.AF_UNIX) as one:
-                    one.bind(path.name)  # which may be but short
-            elif kind == "folder":
-                path.mkdir()
-            else:
-                targets = {"device": "/dev/zero", "dangling": tmp_path / "no", "link": outside}
-                path.symlink_to(targets[kind])
-
-        make().save_checkpoint(tmp_path)
-        folder = CheckpointStore(tmp_path).path(0)
-        monkeypatch.chdir(folder)
-        outside = tmp_path / "outside"
-        files = sorted(folder.iterdir())
-        assert len(files) == 4
-        for path in files:
-            path.rename(outside)
-            put(path)
-            for where in (tmp_path, folder):
-                with pytest.raises(sh.StateError, match=path.name):
-                    make().restore_from_checkpoint(where)
-            if path.suffix != ".json":
-                with pytest.raises((sh.StateError, FileNotFoundError)):
-                    make().model.read(folder)
-            path.rmdir() if path.is_dir() else path.unlink()
-            outside.rename(path)
-        make().restore_from_checkpoint(tmp_path)

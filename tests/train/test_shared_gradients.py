@@ -54,16 +54,6 @@ def by_backward(loss: Any) -> list[Any]:
     return pair
 
 
-def by_held_gradients(loss: Any) -> list[Any]:
-    pair = two()
-    opt = sh.LossScaleOptimizer(torch.optim.SGD(pair, 1.0), initial_scale=8.0)
-    gradients = torch.autograd.grad(opt.get_scaled_loss(loss(*pair)), pair)
-    for parameter, gradient in zip(pair, gradients, strict=True):
-        parameter.grad = gradient
-    opt.step()
-    return pair
-
-
 def by_learner(loss: Any, scale: float | None = None) -> list[Any]:
     pair = two()
     optimizer: Any = torch.optim.SGD(pair, 1.0)
@@ -81,7 +71,6 @@ WAYS = {
     "minimize": by_minimize,
     "get_unscaled_gradients": by_gradients,
     "backward": by_backward,
-    "held": by_held_gradients,
     "Learner": by_learner,
     "Learner with a scale": lambda loss: by_learner(loss, 8.0),
 }
