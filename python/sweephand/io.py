@@ -1,7 +1,6 @@
 """Sources and deserializers where CNTK has them: ``C.io``."""
 
-from typing import NoReturn
-
+from sweephand.base.other_names import public_face
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.ctf import CTFDeserializer, sequence_to_cntk_text_format
@@ -31,14 +30,4 @@ __all__ = [
     "sequence_to_cntk_text_format",
 ]
 
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return sorted(__all__)
-
-
-def __getattr__(name: str) -> NoReturn:
-    """Raise AttributeError, with the replacement of a name of CNTK."""
-    from sweephand.base.other_names import no_such_name
-
-    raise no_such_name(__name__, name, __all__)
+__dir__, __getattr__ = public_face(__name__, __all__)

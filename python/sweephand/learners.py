@@ -1,7 +1,6 @@
 """Schedules of rates and momenta where CNTK has them: ``C.learners``."""
 
-from typing import NoReturn
-
+from sweephand.base.other_names import public_face
 from sweephand.train.learners.learner import Learner
 from sweephand.train.learners.schedules import (
     learning_parameter_schedule,
@@ -20,14 +19,4 @@ __all__ = [
     "momentum_schedule_per_sample",
 ]
 
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return sorted(__all__)
-
-
-def __getattr__(name: str) -> NoReturn:
-    """Raise AttributeError, with the replacement of a name of CNTK."""
-    from sweephand.base.other_names import no_such_name
-
-    raise no_such_name(__name__, name, __all__)
+__dir__, __getattr__ = public_face(__name__, __all__)

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Collection
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,6 +104,17 @@ def no_such_name(module: str, name: str, names: Collection[str]) -> Exception:
     hint = f"; it is sweephand.{name}" if is_ours else hint_at(name, names)
     message = f"module {module!r} has no attribute {name!r}{hint}"
     return ImportError(message) if is_import else AttributeError(message)
+
+
+def public_face(
+    module: str, names: Collection[str]
+) -> tuple[Callable[[], list[str]], Callable[[str], NoReturn]]:
+    """Return ``__dir__`` and ``__getattr__`` of a module that has a room of CNTK's names."""
+
+    def find(name: str) -> NoReturn:
+        raise no_such_name(module, name, names)
+
+    return lambda: sorted(names), find
 
 
 def answers_other_names(function: Callable[P, R]) -> Callable[P, R]:

@@ -58,14 +58,6 @@ class ArrayLearner(Learner):
     num_threads : int
         Threads that share an update. The result does not depend on them.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is no array of such a dtype, or an option of a wrong type.
-    ValueError
-        If there is no parameter, one is not writable or not contiguous, two of them share
-        memory, or an option is out of its range.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh
@@ -134,17 +126,11 @@ class ArrayLearner(Learner):
         gradient_sums : sequence of ndarray or None
             For each parameter, in order, the sum of the gradients over the samples: an array of
             its shape, of float16, bfloat16, float32 or float64. A parameter with None is left
-            as it is.
+            as it is. If they do not fit, nothing is changed.
         num_samples : int
             Label samples of the minibatch, over all workers; at least 1.
         sweeps_ended : int
             Sweeps that ended in the minibatch.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the gradients do not fit the parameters, or a number is out of its range; nothing
-            is changed then.
         """
         self.hold(gradient_sums, 1.0)
         self.take(num_samples, sweeps_ended)
@@ -188,10 +174,7 @@ class ArrayLearner(Learner):
         return [self._arrays.given_names[i] for i in collected], list(collected.values())
 
     def name_parameters(self, names: Sequence[str]) -> None:
-        """Use these names for the parameters in results and errors, in their order.
-
-        A `Trainer` does so with the names in its model; `parameters` and states keep theirs.
-        """
+        """Use these names for the parameters in results and errors, in their order."""
         self._arrays.given_names = names
 
     def schedules(self) -> dict[str, Schedule[float]]:
@@ -202,11 +185,8 @@ class ArrayLearner(Learner):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of an exact resume beside the parameters.
 
-        Returns
-        -------
-        dict
-            ``"arrays"``: copies of moments and float32 weights by ``"kind/parameter"``; all
-            else can be held by JSON.
+        ``"arrays"`` are copies of moments and float32 weights by ``"kind/parameter"``; all else
+        can be held by JSON.
         """
         return super().state_dict() | {
             "learner": type(self).__name__,
@@ -220,13 +200,8 @@ class ArrayLearner(Learner):
         """Continue from a state, with parameters that are restored already.
 
         Parameters of 16 bits are set from the float32 weights in the state. Rates and
-        hyperparameters become those of the state, which is logged where they differ.
-
-        Raises
-        ------
-        StateError
-            If the state is of another kind of learner or of other parameters, with what
-            differs; nothing is changed then.
+        hyperparameters become those of the state, which is logged where they differ. StateError
+        is raised, and nothing changed, if it is of another kind of learner or other parameters.
         """
         self._check_state(state)
         values = self._read_hyperparameters(state)

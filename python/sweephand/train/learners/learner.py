@@ -4,7 +4,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
@@ -62,15 +62,15 @@ class Clock:
     sweeps: int = 0
 
 
+@dataclass
 class Clocks:
     """A clock that moves with every step, and one only with those that change parameters.
 
     Sweeps that end in a skipped step are not lost: the next applied step counts them.
     """
 
-    def __init__(self) -> None:
-        self.consumed = Clock()
-        self.applied = Clock()
+    consumed: Clock = field(default_factory=Clock)
+    applied: Clock = field(default_factory=Clock)
 
     def advance(self, num_samples: int, sweeps_ended: int, *, applied: bool) -> None:
         """Count one step."""
@@ -81,15 +81,6 @@ class Clocks:
             self.applied.steps += 1
             self.applied.samples += num_samples
             self.applied.sweeps = self.consumed.sweeps
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return both as JSON can hold them."""
-        return {"consumed": asdict(self.consumed), "applied": asdict(self.applied)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state; a malformed one raises and changes nothing."""
-        clocks = (decode(Clock, state[name], name) for name in ("consumed", "applied"))
-        self.consumed, self.applied = clocks
 
 
 class Pace(Clocks):
@@ -136,7 +127,7 @@ class Pace(Clocks):
         """Follow another schedule, which counts from here."""
         self.schedule = as_schedule(lr_schedule)
         self.factor = 1.0
-        self._origin.load_state_dict(super().state_dict())
+        self._origin = Clocks(replace(self.consumed), replace(self.applied))
 
     def decay(self, decay: float | Schedule[float], num_samples: int) -> float:
         """Return a momentum or other decay for the next step, of ``num_samples``.
@@ -158,8 +149,8 @@ class Pace(Clocks):
 
     def state_dict(self) -> dict[str, Any]:
         """Return clocks and schedule as JSON can hold them."""
-        return super().state_dict() | {
-            "origin": self._origin.state_dict(),
+        return asdict(self) | {
+            "origin": asdict(self._origin),
             "schedule": schedule_state(self.schedule),
             "factor": self.factor,
         }
@@ -171,15 +162,15 @@ class Pace(Clocks):
         """
         check_keys("a learner's clocks", state, self.state_dict())
         with reading("a learner's clocks"):
-            origin = Clocks()
-            origin.load_state_dict(state["origin"])
+            origin = decode(Clocks, state["origin"], "origin")
             schedule = None
             if state["schedule"] is not None:
                 schedule = read_schedule(state["schedule"])
             factor = check_number("the factor", state["factor"])
             if not 0 < factor < math.inf:
                 raise ValueError(f"the factor must be positive and finite, got {factor}")
-            super().load_state_dict(state)
+            clocks = decode(Clocks, state)
+        self.consumed, self.applied = clocks.consumed, clocks.applied
         report_restored("the learning rate", schedule, self.schedule)
         self._origin, self.schedule, self.factor = origin, schedule, factor
 

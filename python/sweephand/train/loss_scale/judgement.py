@@ -51,11 +51,6 @@ class Outliers:
         Skip an outlier, or take it with its gradients clipped to the mean of past norms. A
         clipped one changes the statistics as if it lay on the boundary.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh

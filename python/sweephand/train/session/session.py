@@ -80,13 +80,6 @@ class TrainingSession:
     activities : Activity, or list of them
         What else is done between minibatches, such as `SpikePolicy` and `CriticalBatchSize`.
 
-    Raises
-    ------
-    ValueError
-        If training would never end, or the learners' rates cannot be controlled as requested.
-    ArgumentTypeError
-        If an argument is of a wrong type.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh
@@ -167,18 +160,9 @@ class TrainingSession:
     def train(self) -> None:
         """Train to the end, from the beginning or from a checkpoint.
 
-        Raises
-        ------
-        FileNotFoundError
-            If a checkpoint is required, and there is none.
-        StateError
-            If checkpoints are damaged, or of another model, corpus or order.
-        OSError
-            If a checkpoint cannot be written; those that were there stay.
-        FloatingPointError, LossScaleError
-            As `Trainer.train_minibatch`.
-        SystemExit
-            With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
+        FileNotFoundError is raised if a required checkpoint is not there, StateError if all are
+        damaged, or of another model, corpus or order, OSError if one cannot be written; those
+        that were there stay. SIGTERM and SIGUSR1 are a SystemExit.
         """
         reporting = self._trainer.reporter.reporting_also_to([self._run.measured])
         try:

@@ -53,11 +53,6 @@ class Frequency:
             )
         return cls(check_int(name, spec[0], least=0), spec[1])
 
-    @property
-    def is_never(self) -> bool:
-        """True if it is never due."""
-        return self.count == 0
-
 
 Restore: TypeAlias = Literal["auto"] | bool | str | Path
 
@@ -84,12 +79,6 @@ class CheckpointConfig:
         Number of the newest checkpoints to keep; 1 unless ``preserve_all``. The one of the last
         accepted epoch is kept too.
 
-    Raises
-    ------
-    ValueError
-        If there is a frequency or a checkpoint to restore, but no folder; or if settings
-        contradict each other.
-
     Examples
     --------
     >>> import sweephand as sh
@@ -108,14 +97,12 @@ class CheckpointConfig:
         Frequency.parse("frequency", self.frequency)
         if self.filename is not None:
             check_path("filename", self.filename)
-        if not isinstance(self.restore, bool | str | PathLike):
+        if self.restore == "" or not isinstance(self.restore, bool | str | PathLike):
             raise ArgumentTypeError(
                 f"restore must be 'auto', True, False or a path, got {self.restore!r}"
             )
         if self.filename is None and (self.frequency is not None or self.restore != "auto"):
             raise ValueError("a checkpoint frequency or restore needs a filename")
-        if isinstance(self.restore, str) and not self.restore:
-            raise ValueError("restore must be 'auto', True, False or a path, got ''")
         if self.preserve_all and self.keep_last is not None:
             raise ValueError("give preserve_all or keep_last, not both")
         if self.keep_last is not None:
@@ -146,11 +133,6 @@ class CrossValidationConfig:
         of that step.
     max_samples : int, optional
         Label samples.
-
-    Raises
-    ------
-    ValueError
-        If the source is infinite and there is no ``max_samples``, or a number is out of range.
 
     Examples
     --------

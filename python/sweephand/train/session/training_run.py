@@ -231,7 +231,7 @@ class Activity:
     def is_due_at_end(self) -> bool:
         """Return True if it is due at the end of training."""
         is_new = self.run.count("minibatch") != self._done_at
-        return self.is_final and not self.every.is_never and is_new
+        return self.is_final and self.every.count != 0 and is_new
 
     def done(self) -> int:
         """Mark it as done, and return the index before."""

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -35,7 +36,7 @@ from sweephand.train.checkpoint import (
 )
 from sweephand.train.learners.learner import Clock, Clocks
 from sweephand.train.records import Figures, Observer, ProgressWriter, RecordKind, Step
-from sweephand.train.states import check_keys, reading
+from sweephand.train.states import check_keys, decode, reading
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
@@ -217,8 +218,6 @@ class Trainer:
             one is under way, they are not.
         LossScaleError
             If too many steps in a row were skipped.
-        ValueError
-            If there is no label stream, or the criterion returns a wrong result.
         """
         if not minibatch:
             return False
@@ -314,21 +313,13 @@ class Trainer:
     ) -> None:
         """Save everything but the source's position, and return when it is durable.
 
-        Parameters
-        ----------
-        path : path
-            The folder that checkpoints are kept in, whatever its name: ``"m.ckpt"`` is one too.
-            When the new one has been read back, older ones are removed that this trainer saved,
-            or the run whose newest one it has restored.
-        external_state : dict, optional
-            Any value that JSON can hold; `restore_from_checkpoint` returns it.
+        The path is that of a folder of checkpoints, whatever its name: ``"m.ckpt"`` is one too.
+        When the new one has been read back, older ones are removed that this trainer saved, or
+        the run whose newest one it has restored. The external state is any value that JSON can
+        hold; `restore_from_checkpoint` returns it.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written, or another run is saving there; older ones stay.
-        TypeError
-            If JSON cannot hold a state.
+        OSError is raised if it cannot be written, or another run is saving there; older ones
+        stay. TypeError if JSON cannot hold a state.
         """
         check_path("path", path)
         check_json("external_state", external_state)
@@ -343,19 +334,10 @@ class Trainer:
         on_first(self.model.workers, write)
 
     def restore_from_checkpoint(self, path: str | Path) -> Any:
-        """Continue from a checkpoint, and return its external state.
+        """Continue from a checkpoint, or the newest in a folder, and return its external state.
 
-        Parameters
-        ----------
-        path : path
-            A folder of checkpoints, of which the newest is taken, or one checkpoint.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
-        StateError
-            If all are damaged, or it is of another model or other learners.
+        FileNotFoundError is raised if there is none, StateError if all are damaged, or it is of
+        another model or other learners.
         """
         check_path("path", path)
         checkpoint = find(Path(path).expanduser())
@@ -411,7 +393,7 @@ class Trainer:
         mine = self.model.capture_random_state(), self.reporter.state()
         gathered = self.model.workers.gather(mine)
         return {
-            "trainer": self._clocks.state_dict(),
+            "trainer": asdict(self._clocks),
             "model": model,
             "stateful": capture_states(self._stateful),
             "random": [random for random, _ in gathered],
@@ -424,8 +406,7 @@ class Trainer:
         restore_model: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self.reporter.drop_pending()
-        clocks = Clocks()
-        clocks.load_state_dict(state["trainer"])
+        clocks: Clocks = decode(Clocks, state["trainer"], "trainer")
         restore_states(self._stateful, state["stateful"])
         restore_model(state["model"])
         index, random = self.model.workers.rank, state["random"]
