@@ -16,15 +16,10 @@ ROOMS = {
     "train": ["Trainer", "training_session", "CheckpointConfig", "TestConfig"],
 }
 ELSEWHERE = {
-    "io.StreamInformation": "it is StreamInfo(",
-    "io.ImageDeserializer": "it is ImageFolder(map_file)",
-    "io.transforms": "sweephand.ext.vision.images",
     "io.MinibatchSoure": "is it 'MinibatchSource'?",
     "io.Trainer": "it is sweephand.Trainer",
-    "learners.sgd": "sweephand.torch.Learner",
-    "train.distributed": "num_data_partitions",
+    "learners.learning_rate_schedule": "learning_parameter_schedule",
     "train.MinibatchSource": "it is sweephand.MinibatchSource",
-    "logging.TraceLevel": "logging.getLogger('sweephand')",
 }
 
 
