@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,9 +205,6 @@ class ManyChunks(MadeChunks):
 
     def get_chunk(self, chunk_id: int) -> dict[str, object]:
         return {"tokens": [np.zeros(n, np.int32) for n in self.sequence_lengths(chunk_id)]}
-
-    def sequence_lengths_of(self, chunk_ids: Sequence[int]) -> list[Lengths]:
-        return list(self._tile[np.asarray(chunk_ids) % len(self._tile)])
 
 
 def far_place(num_chunks: int) -> Steps:

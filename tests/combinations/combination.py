@@ -45,7 +45,6 @@ class Combination:
     knots: Knots = ()  # of a mixture
     at_end: str = "repeat"
     form: str = "array"  # or IN_CHUNKS
-    asks_at_once: bool = False  # for the lengths of many chunks
     settings: ModelSettings = field(default_factory=ModelSettings)
     layout: sh.Layout = field(default_factory=sh.Ragged)
     balance: str | None = None

@@ -194,7 +194,6 @@ def combinations(draw: st.DrawFn) -> Combination:
         knots=draw(knots(count)) if is_mixture else (),
         at_end=at_end,
         form="array" if is_slow else draw(st.sampled_from(["array", IN_CHUNKS])),
-        asks_at_once=draw(st.booleans()),
         settings=draw(settings()),
         layout=layout,
         balance=draw(st.sampled_from([None, None, None, None, "samples", "attention"])),

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tests.combinations import made, mapped
 from tests.combinations.combination import IN_CHUNKS, Combination, EventSpec
 from tests.combinations.combination import Chunks as Stored
@@ -41,11 +40,6 @@ class Chunks(sh.UserDeserializer):
 
     def sequence_lengths(self, chunk_id: int) -> object:
         return np.array(self._chunks[chunk_id], np.int64)
-
-    def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
-        if not self._combination.asks_at_once:
-            return None
-        return [self.sequence_lengths(chunk_id) for chunk_id in chunk_ids]
 
 
 def _definitions(combination: Combination) -> sh.StreamDefs:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import sweephand as sh
 
@@ -153,6 +152,8 @@ WRONG_LENGTHS: list[tuple[Any, str]] = [
     ([8, 0], "said to have 2 sequences of 8 samples, now it has 2 of 8"),
     ([], "must be one row of integers, got float64"),
     (np.empty(0, int), "now it has 0 of 0"),
+    ([2**32, 3], "has 1 to 2"),
+    (np.array([2**64 - 1, 3], np.uint64), "has 1 to 2"),
 ]
 
 
@@ -165,108 +166,15 @@ def test_the_chunk_whose_lengths_contradict_is_named_among_many(
     assert caught.value.chunk == 137
 
 
-class LengthsOfMany(ManyChunks):
-    """The same, which says them of many chunks in one call, and counts the calls."""
-
-    def __init__(self, wrong: Any = None, answer: Any = ...) -> None:
-        super().__init__(wrong)
-        self.answer = answer
-        self.calls: list[int] = []
-        self.single_calls = 0
-
-    def sequence_lengths(self, chunk_id: int) -> object:
-        self.single_calls += 1
-        return super().sequence_lengths(chunk_id)
-
-    def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
-        self.calls.append(len(chunk_ids))
-        if self.answer is not ...:
-            return self.answer
-        lengths: list[Any] = [
-            [3, 5] if n % 2 else np.array([3, 5], np.uint8) for n in chunk_ids
-        ]
-        at = np.flatnonzero(chunk_ids == 137)
-        for n in at if self.wrong is not None else ():
-            lengths[n] = self.wrong
-        return lengths
-
-
-def test_lengths_of_many_chunks_are_asked_for_in_one_call() -> None:
-    expected = sh.MinibatchSource(ManyChunks(), num_lanes=64, max_sweeps=1)
-    many = LengthsOfMany()
-    source = sh.MinibatchSource(many, num_lanes=64, max_sweeps=1)
-    for found in (expected, source):
-        found.current_position = 900
-    assert source.current_position == expected.current_position
-    assert source.sequence_ids(900, 1200) == [
-        one.replace("ManyChunks", "LengthsOfMany") for one in expected.sequence_ids(900, 1200)
-    ]
-    assert many.single_calls == 0
-    assert max(many.calls) >= 64
-    assert sum(many.calls) > 10 * len(many.calls)
-
-
-def test_lengths_of_many_chunks_that_are_not_said_are_asked_for_one_by_one() -> None:
-    many = LengthsOfMany(answer=None)
-    source = sh.MinibatchSource(many, layout=sh.Packed(6), randomize=False)
-    assert source.next_minibatch(12)["x"].num_samples == 11
-    assert len(many.calls) == 1
-    assert many.single_calls >= 200
-
-
-@pytest.mark.parametrize(("wrong", "message"), WRONG_LENGTHS)
-def test_the_chunk_whose_lengths_contradict_is_named_among_those_of_a_call(
-    wrong: Any, message: str
-) -> None:
-    with pytest.raises(sh.DataError, match=message) as caught:
-        sh.MinibatchSource(LengthsOfMany(wrong), layout=sh.Packed(6))
-    assert caught.value.chunk == 137
-
-
-@pytest.mark.parametrize("huge", [[2**32, 3], np.array([2**64 - 1, 3], np.uint64)])
-def test_a_sequence_of_2_to_the_32_samples_is_named_among_those_of_a_call(huge: Any) -> None:
-    with pytest.raises(sh.DataError, match="below 2\\^32 samples") as caught:
-        sh.MinibatchSource(LengthsOfMany(huge), layout=sh.Packed(6))
-    assert (caught.value.chunk, caught.value.sequence) == (137, 0)
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ([[3, 5]], "an array for each of [0-9]+ chunks, got 1"),
-        ([], "an array for each of [0-9]+ chunks, got 0"),
-        (np.full((200, 1, 2), 4), "must be one row of integers, got int64 of shape \\(1, 2\\)"),
-        (8, "an array for each of [0-9]+ chunks, got int"),
-        ({0: [3, 5]}, "an array for each of [0-9]+ chunks, got dict"),
-        ("3, 5", "an array for each of [0-9]+ chunks, got str"),
-    ],
-)
-def test_another_answer_than_an_array_for_each_chunk_is_refused(
-    answer: Any, message: str
-) -> None:
-    many = LengthsOfMany(answer=answer)
-    with pytest.raises(sh.DataError, match=message):
-        sh.MinibatchSource(many, layout=sh.Packed(6))
-
-
-def test_what_lengths_of_many_chunks_raise_comes_out() -> None:
-    class Raising(LengthsOfMany):
-        def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
-            raise KeyError("no such shard")
-
-    with pytest.raises(KeyError, match="no such shard"):
-        sh.MinibatchSource(Raising(), layout=sh.Packed(6))
-
-
 @pytest.mark.parametrize("randomize", [False, True])
 def test_a_chunk_without_sequences_is_not_asked_for_lengths(randomize: bool) -> None:
-    class WithEmpty(LengthsOfMany):
+    class WithEmpty(ManyChunks):
         def chunk_infos(self) -> object:
             return [(0, 0) if n % 2 else (2, 8) for n in range(200)]
 
-        def sequence_lengths_of(self, chunk_ids: NDArray[np.int64]) -> object:
-            assert not (chunk_ids % 2).any()
-            return super().sequence_lengths_of(chunk_ids)
+        def sequence_lengths(self, chunk_id: int) -> object:
+            assert chunk_id % 2 == 0
+            return [3, 5]
 
         def get_chunk(self, chunk_id: int) -> Mapping[str, Any]:
             return {"x": []} if chunk_id % 2 else super().get_chunk(chunk_id)
@@ -275,12 +183,11 @@ def test_a_chunk_without_sequences_is_not_asked_for_lengths(randomize: bool) -> 
     assert sum(len(plan.sequences) for plan in source.plan(64)) == 200
 
 
-@pytest.mark.parametrize("kind", [ManyChunks, LengthsOfMany])
-def test_other_lengths_than_those_served_are_refused(kind: type[ManyChunks]) -> None:
-    chunks = kind()
+def test_other_lengths_than_those_served_are_refused() -> None:
+    chunks = ManyChunks()
     options = {"layout": sh.Packed(6), "randomize": False, "max_sweeps": 1}
     with sh.MinibatchSource(chunks, **options) as source:
         chunks.wrong = [5, 3]
         with pytest.raises(sh.StaleError) as caught:
             list(source.minibatches(8))
-        assert caught.value.sequence in (f"{kind.__name__}__{2 * 137 + n}" for n in (0, 1))
+        assert caught.value.sequence in ("ManyChunks__274", "ManyChunks__275")

@@ -1,4 +1,4 @@
-"""The footer is read as pyarrow reads it, and contradictions do not end the process."""
+"""Contradictions in a footer are errors: pyarrow would end the process."""
 
 from __future__ import annotations
 
@@ -13,42 +13,9 @@ from tests import extent
 from tests.read.thrift_edit import Message
 
 import sweephand as sh
-from sweephand.deserializers.parquet import read_row_groups
-from sweephand.files.local import stat_file
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-
-
-def write(path: Path, num_rows: int = 40) -> None:
-    table = pa.table(
-        {
-            "tokens": [list(range(n % 5)) for n in range(num_rows)],
-            "label": [None if n == 7 else n for n in range(num_rows)],
-            "x": np.arange(num_rows, dtype=np.float32),
-            "flag": [n % 2 == 0 for n in range(num_rows)],
-            "nested": [{"a": "text", "b": [b"1", b"22"]} for _ in range(num_rows)],
-        }
-    )
-    pq.write_table(table, path, row_group_size=16, store_schema=False)
-
-
-def test_row_groups_are_those_that_pyarrow_tells(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    write(path)
-    footer = pq.read_metadata(path)
-    groups = read_row_groups(stat_file(path))
-    assert [group.num_rows for group in groups] == [16, 16, 8]
-    for number, group in enumerate(groups):
-        assert len(group.columns) == footer.num_columns
-        for place, column in enumerate(group.columns):
-            theirs = footer.row_group(number).column(place)
-            assert column.path == theirs.path_in_schema
-            assert column.num_values == theirs.num_values
-            assert column.may_have_nulls == (theirs.statistics.null_count > 0)
-    by_path = {column.path: column.num_bytes for column in groups[0].columns}
-    assert by_path["x"] == 16 * 4
-    assert by_path["flag"] == 16
 
 
 def write_wide(path: Path, **options: Any) -> None:
@@ -120,7 +87,7 @@ def test_a_row_group_that_loses_a_row_is_refused(tmp_path: Path) -> None:
     last_rows = (4, 1, 3)  # row groups, the last of them, its number of rows
     footer = Message(content[begin:-8]).with_number(last_rows, 19)
     path.write_bytes(content[:begin] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-    with pytest.raises(sh.DataError, match="row groups have 40 rows, the file 41"):
+    with pytest.raises(sh.DataError, match="row group 1 of 19 rows"):
         served(path)
 
 

@@ -46,21 +46,20 @@ _ENCRYPTED = b"PARE"
 _MAGIC = b"PAR1"
 _FOOTERS = 64  # that are kept; all others are read again
 
-
 _TAIL = 8  # the size of the footer, and the magic
 _DEEPEST = 32
-_TRUE, _FALSE, _BYTE, _DOUBLE = 1, 2, 3, 7
-_BINARY, _LIST, _SET, _MAP, _STRUCT = 8, 9, 10, 11, 12
-# Fields of FileMetaData and RowGroup, both of which have a number of rows, of ColumnChunk,
-# ColumnMetaData and Statistics.
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
+# Fields of FileMetaData and RowGroup, of ColumnChunk, ColumnMetaData and Statistics.
 _ROW_GROUPS, _COLUMNS, _NUM_ROWS, _FILE_PATH, _META_DATA = 4, 1, 3, 1, 3
 _TYPE, _PATH, _CODEC, _NUM_VALUES, _UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 1, 3, 4, 5, 6, 7
 _STATISTICS, _NULL_COUNT = 12, 3
-_TYPES = (
-    *("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"),
-    *("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"),
-)
-_WIDTHS = (1, 4, 8, 12, 4, 8)  # bytes of a value of the first of them
+# The types of columns, and the bytes of a value in memory; those of bytes are as many as are
+# stored, and where each begins.
+_TYPES = {
+    **{0: ("BOOLEAN", 1), 1: ("INT32", 4), 2: ("INT64", 8), 3: ("INT96", 12)},
+    **{4: ("FLOAT", 4), 5: ("DOUBLE", 8)},
+    **{6: ("BYTE_ARRAY", None), 7: ("FIXED_LEN_BYTE_ARRAY", None)},
+}
 _UNCOMPRESSED = 0
 
 
@@ -137,14 +136,21 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
             return KnownRows([0])
         with data_errors(file.path, "the schema"):
             schema = footer.schema.to_arrow_schema()
+        groups = _read_groups(file, footer)
         leaves = _leaves(footer, self.fields)
-        groups = read_row_groups(file)
-        _check_groups(groups, footer, file)
-        sizes = [_check_group(one, leaves, file, number) for number, one in enumerate(groups)]
+        wanted = {number for own in leaves.values() for number in own}
+        sizes = [sum(group.num_bytes[n] for n in wanted) for group in groups]
+        for number, size in enumerate(sizes):
+            if size > MAX_UNIT_BYTES:
+                raise DataError(
+                    f"row group {number} has {size} bytes; at most {MAX_UNIT_BYTES} are "
+                    "read at once: write smaller row groups",
+                    file.path,
+                )
         nullable = [
             name
             for name, own in leaves.items()
-            if any(group.columns[i].may_have_nulls for group in groups for i in own)
+            if any(group.may_have_nulls[i] for group in groups for i in own)
         ]
         borders = offsets_of([group.num_rows for group in groups])
         kinds = self.kinds_of(schema, file.path)
@@ -208,193 +214,121 @@ def _leaves(footer: Any, fields: Mapping[str, str]) -> dict[str, list[int]]:
     }
 
 
-def _check_groups(groups: Sequence[RowGroup], footer: Any, file: SourceFile) -> None:
-    """Refuse a footer that pyarrow reads in another way than we do."""
-    if len(groups) != footer.num_row_groups:
-        raise DataError(
-            "the footer is damaged: it has unequal numbers of row groups", file.path
-        )
-    columns = [footer.schema.column(i) for i in range(footer.num_columns)]
-    wanted = [(column.path, column.physical_type) for column in columns]
-    is_flat = [column.max_repetition_level == 0 for column in columns]
-    for number, group in enumerate(groups):
-        others = {column.file_name for column in group.columns} - {"", PurePath(file.path).name}
-        if others:
-            raise DataError(
-                f"row group {number} is in the file {min(others)!r}: this is a summary of "
-                "other files, as '_metadata' is; give those",
-                file.path,
-            )
-        if [(column.path, column.physical_type) for column in group.columns] != wanted:
-            raise DataError(
-                f"the footer is damaged: row group {number} has other columns than the schema",
-                file.path,
-            )
-        for column, flat in zip(group.columns, is_flat, strict=True):
-            # Nulls count as values, and so does an empty list.
-            most = group.num_rows if flat else column.num_values
-            if not group.num_rows <= column.num_values <= most:
-                raise DataError(
-                    f"the footer is damaged: row group {number} of {group.num_rows} rows has "
-                    f"{column.num_values} values in {column.path!r}",
-                    file.path,
-                )
-
-
-def _check_group(
-    group: RowGroup, leaves: Mapping[str, Sequence[int]], file: SourceFile, number: int
-) -> int:
-    """Return the bytes that a row group's columns take in memory, if the numbers can be."""
-    columns = [group.columns[i] for i in sorted({i for own in leaves.values() for i in own})]
-    num_bytes = sum(column.num_bytes for column in columns)
-    if group.num_rows < 0 or num_bytes > MAX_UNIT_BYTES:
-        raise DataError(
-            f"row group {number} has {group.num_rows} rows of {num_bytes} bytes; at most "
-            f"{MAX_UNIT_BYTES} bytes are read at once: write smaller row groups",
-            file.path,
-        )
-    return num_bytes
-
-
 @dataclass(frozen=True)
-class ColumnChunk:
-    """One column in one row group; its type is as pyarrow calls it."""
-
-    path: str
-    physical_type: str
-    num_values: int  # of all rows, with nulls; of lists, their elements
-    num_bytes: int  # what the values take in memory, at most
-    may_have_nulls: bool  # false if statistics say that there are none
-    file_name: str  # the file that its bytes are in; empty for that of the footer
-
-
-@dataclass(frozen=True)
-class RowGroup:
-    """One row group."""
+class _RowGroup:
+    """One row group, and of every column in it what is needed."""
 
     num_rows: int
-    columns: list[ColumnChunk]
+    num_bytes: list[int]  # what its values take in memory, at most
+    may_have_nulls: list[bool]  # false if statistics say that there are none
 
 
-def read_row_groups(file: SourceFile) -> list[RowGroup]:
-    """Read the row groups of the footer."""
-    tail = file.read(file.size - _TAIL, _TAIL).tobytes()
-    size = int.from_bytes(tail[:4], "little")
+def _read_groups(file: SourceFile, footer: Any) -> list[_RowGroup]:
+    """Read the row groups, and refuse a footer that pyarrow reads in another way than we do."""
+    size = int.from_bytes(file.read(file.size - _TAIL, 4).tobytes(), "little")
     if size > file.size - _TAIL - 4:
         raise DataError(f"the footer has {size} bytes, more than the file", file.path)
     begin = file.size - _TAIL - size
-    reader = _Reader(file.read(begin, size).tobytes())
     try:
-        footer = reader.struct()
-        num_rows = int(footer[_NUM_ROWS])
-        groups = [
-            RowGroup(int(group[_NUM_ROWS]), [_to_column(column) for column in group[_COLUMNS]])
-            for group in footer[_ROW_GROUPS]
-        ]
+        stored = _read_struct(file.read(begin, size).tobytes())[_ROW_GROUPS]
+        groups = [_read_group(one, n, file, footer) for n, one in enumerate(stored)]
+        num_rows = sum(group.num_rows for group in groups)
+        if (num_rows, len(groups)) != (footer.num_rows, footer.num_row_groups):
+            raise ValueError(f"its row groups have {num_rows} rows, the file {footer.num_rows}")
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"the footer is damaged: {error!r}", file.path, begin) from None
-    in_groups = sum(group.num_rows for group in groups)
-    if in_groups != num_rows:
-        raise DataError(
-            f"the footer is damaged: its row groups have {in_groups} rows, the file {num_rows}",
-            file.path,
-            begin,
-        )
     return groups
 
 
-def _to_column(column: dict[int, Any]) -> ColumnChunk:
-    data = column[_META_DATA]
-    num_values, size = int(data[_NUM_VALUES]), int(data[_UNCOMPRESSED_SIZE])
-    if num_values < 0 or size < 0:
-        raise ValueError(f"{num_values} values in {size} bytes")
-    compressed = int(data[_COMPRESSED_SIZE])
-    if int(data[_CODEC]) == _UNCOMPRESSED and compressed != size:
-        raise ValueError(f"{size} uncompressed bytes in {compressed}")
-    physical = int(data[_TYPE])
-    if not 0 <= physical < len(_TYPES):
-        raise ValueError(f"there is no type {physical}")
-    is_fixed = physical < len(_WIDTHS)
-    # Of bytes also where each begins.
-    num_bytes = _WIDTHS[physical] * num_values if is_fixed else size + 8 * num_values
-    return ColumnChunk(
-        path=".".join(part.decode() for part in data[_PATH]),
-        physical_type=_TYPES[physical],
-        num_values=num_values,
-        num_bytes=num_bytes,
-        may_have_nulls=data.get(_STATISTICS, {}).get(_NULL_COUNT, 1) != 0,
-        file_name=column.get(_FILE_PATH, b"").decode(errors="replace"),
-    )
+def _read_group(group: dict[int, Any], number: int, file: SourceFile, footer: Any) -> _RowGroup:
+    num_rows = int(group[_NUM_ROWS])
+    found = _RowGroup(num_rows, [], [])
+    if len(group[_COLUMNS]) != footer.num_columns or num_rows < 0:
+        raise ValueError(f"row group {number} has other columns than the schema")
+    for at, column in enumerate(group[_COLUMNS]):
+        data, wanted = column[_META_DATA], footer.schema.column(at)
+        other = column.get(_FILE_PATH, b"").decode(errors="replace")
+        if other not in ("", PurePath(file.path).name):
+            raise DataError(
+                f"row group {number} is in the file {other!r}: this is a summary of other "
+                "files, as '_metadata' is; give those",
+                file.path,
+            )
+        name = ".".join(part.decode() for part in data[_PATH])
+        kind, width = _TYPES[data[_TYPE]]
+        values, size = int(data[_NUM_VALUES]), int(data[_UNCOMPRESSED_SIZE])
+        is_plain = data[_CODEC] == _UNCOMPRESSED
+        # Nulls count as values, and so does an empty list.
+        most = num_rows if wanted.max_repetition_level == 0 else values
+        if (
+            (name, kind) != (wanted.path, wanted.physical_type)
+            or not num_rows <= values <= most
+            or size < 0
+            or (is_plain and data[_COMPRESSED_SIZE] != size)
+        ):
+            raise ValueError(
+                f"row group {number} of {num_rows} rows has {values} values of {size} bytes "
+                f"in {name!r} of {kind}"
+            )
+        found.num_bytes.append(size + 8 * values if width is None else width * values)
+        found.may_have_nulls.append(data.get(_STATISTICS, {}).get(_NULL_COUNT, 1) != 0)
+    return found
 
 
-class _Reader:
-    """Reads values in order; beyond the end it raises IndexError."""
+def _read_struct(content: bytes) -> dict[int, Any]:
+    """Return the fields of a struct by their ids; IndexError where the content ends before."""
+    at = 0
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._at = 0
-        self._depth = 0
+    def take(size: int) -> bytes:
+        nonlocal at
+        if size > len(content) - at:
+            raise IndexError("it ends within bytes")
+        at += size
+        return content[at - size : at]
 
-    def struct(self) -> dict[int, Any]:
-        """Return the fields of a struct by their ids."""
-        self._depth += 1
-        if self._depth > _DEEPEST:
+    def byte() -> int:
+        nonlocal at
+        at += 1
+        return content[at - 1]
+
+    def varint() -> int:
+        value = shift = 0
+        while (one := byte()) >= 0x80:
+            value |= (one & 0x7F) << shift
+            shift += 7
+        return value | one << shift
+
+    def integer() -> int:
+        value = varint()
+        return value >> 1 ^ -(value & 1)
+
+    def value(kind: int, depth: int) -> Any:
+        if depth > _DEEPEST:
             raise ValueError("it is too deep")
+        if kind in (_TRUE, _FALSE, _BYTE):
+            return byte()
+        if kind < _DOUBLE:
+            return integer()
+        if kind == _DOUBLE:
+            return take(8)
+        if kind == _BINARY:
+            return take(varint())
+        if kind == _STRUCT:
+            return struct(depth + 1)
+        if kind not in (_LIST, _SET):
+            raise ValueError(f"there is no type {kind}")
+        head = byte()
+        size = varint() if head >> 4 == 15 else head >> 4
+        return [value(head & 15, depth + 1) for _ in range(size)]
+
+    def struct(depth: int) -> dict[int, Any]:
         fields: dict[int, Any] = {}
         number = 0
-        while head := self._byte():
+        while head := byte():
             delta, kind = head >> 4, head & 15
-            number = number + delta if delta else self._integer()
-            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
-        self._depth -= 1
+            number = number + delta if delta else integer()
+            # The value of a truth is its type.
+            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else value(kind, depth)
         return fields
 
-    def _value(self, kind: int) -> Any:
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return self._byte()
-        if kind < _DOUBLE:
-            return self._integer()
-        if kind == _DOUBLE:
-            return self._take(8)
-        if kind == _BINARY:
-            return self._take(self._varint())
-        if kind in (_LIST, _SET):
-            return self._list()
-        if kind == _MAP:
-            return self._map()
-        if kind == _STRUCT:
-            return self.struct()
-        raise ValueError(f"there is no type {kind}")
-
-    def _list(self) -> list[Any]:
-        head = self._byte()
-        size, kind = head >> 4, head & 15
-        return [self._value(kind) for _ in range(self._varint() if size == 15 else size)]
-
-    def _map(self) -> list[Any]:
-        size = self._varint()
-        kinds = self._byte() if size else 0
-        return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]
-
-    def _byte(self) -> int:
-        self._at += 1
-        return self._content[self._at - 1]
-
-    def _take(self, size: int) -> bytes:
-        if size > len(self._content) - self._at:
-            raise IndexError("it ends within bytes")
-        self._at += size
-        return self._content[self._at - size : self._at]
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def _integer(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)
+    return struct(0)
