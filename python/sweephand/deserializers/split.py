@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from math import lcm
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import digests_of_names, id_words
+from sweephand.deserializers.data_in_memory import SourceData, single_corpus
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
-from sweephand.deserializers.source_data import SourceData, single_corpus
 from sweephand.errors import shown
 from sweephand.maps import (
     OpenContext,
@@ -26,18 +27,6 @@ from sweephand.maps import (
 )
 
 GroupOf = Callable[[str], str]
-
-# Arguments of other libraries, which would be names of parts.
-_FOREIGN = (
-    dict.fromkeys(["stratify", "stratify_by_column"], "classes in proportion are by='label'")
-    | dict.fromkeys(["random_state", "random_seed", "generator"], "it is seed=")
-    | dict.fromkeys(["groups", "group"], "groups that stay together are by=function of an id")
-    | {"shuffle": "leave it out: ids decide, whatever the order is"}
-    | dict.fromkeys(
-        ["lengths", "fractions", "ratios", "ratio", "sizes", "shares"],
-        "each part has its name, such as validation=0.1",
-    )
-)
 
 _REST = "train"
 _ROUND = 1 << 20
@@ -124,10 +113,7 @@ def _checked(shares: dict[str, float | Fraction]) -> dict[str, Fraction]:
         except (TypeError, ValueError):
             fraction = Fraction(0)
         if not 0 < fraction < 1:
-            foreign = f"; {_FOREIGN[name]}" if name in _FOREIGN else ""
-            raise ValueError(
-                f"{name} must be a share between 0 and 1, got {shown(share)}{foreign}"
-            )
+            raise ValueError(f"{name} must be a share between 0 and 1, got {shown(share)}")
         found[name] = fraction
     total = sum(found.values(), Fraction(0))
     if _REST not in found:
@@ -188,12 +174,11 @@ class _Part(DerivedDeserializer):
 
     def _bounds(self) -> tuple[int, int]:
         """Return the first and the last word of the part."""
-        order = self._order
-        ends = list(accumulate(self.shares[name] for name in order))
-        at = order.index(self.name)
-        first = 0 if at == 0 else int(ends[at - 1] * 2**64)
-        last = 2**64 if at == len(order) - 1 else int(ends[at] * 2**64)
-        return first, last - 1
+        shares = [self.shares[name] for name in self._order]
+        ends = [int(end * 2**64) for end in accumulate(shares, initial=Fraction(0))]
+        ends[-1] = 2**64  # three thirds need not be whole
+        at = self._order.index(self.name)
+        return ends[at], ends[at + 1] - 1
 
     def __repr__(self) -> str:
         return f"{self} of {self.whole!r}"
@@ -201,9 +186,8 @@ class _Part(DerivedDeserializer):
     def __str__(self) -> str:
         """Return the identity of the part, for the fingerprint of a source."""
         others = ", ".join(f"{name}={float(share):g}" for name, share in self.shares.items())
-        by = "" if self.by is None else ", by groups"
-        if isinstance(self.by, str):
-            by = f", by {self.by}"
+        groups = "groups" if callable(self.by) else self.by
+        by = "" if groups is None else f", by {groups}"
         return f"{self.name} of split({others}, seed={self.seed}{by})"
 
 
@@ -215,19 +199,13 @@ def _digests(corpus: Corpus, by: GroupOf | None) -> NDArray[np.uint64]:
     parts = [np.empty(0, np.uint64)]
     for begin in range(0, count, _ROUND):
         numbers = np.arange(begin, min(begin + _ROUND, count), dtype=np.uint64)
-        parts.append(digests_of_names(_groups(corpus.ids.names(numbers), by)))
-    return np.concatenate(parts)
-
-
-def _groups(names: Sequence[str], by: GroupOf) -> list[str]:
-    groups = [by(name) for name in names]
-    for name, group in zip(names, groups, strict=True):
-        if not isinstance(group, str):
+        groups: list[Any] = [by(name) for name in corpus.ids.names(numbers)]
+        if odd := [one for one in groups if not isinstance(one, str)]:
             raise TypeError(
-                f"by must return the name of a group as str, got {type(group).__name__} "
-                f"for the id {name!r}"
+                f"by must return the name of a group as str, got {type(odd[0]).__name__}"
             )
-    return groups
+        parts.append(digests_of_names(groups))
+    return np.concatenate(parts)
 
 
 def parts_by_class(
@@ -298,26 +276,19 @@ def _cycle(rows: Sequence[Sequence[int]], unit: int) -> list[_Cell]:
         for part, cell in enumerate(row):
             if cell % unit == 0:
                 continue
-            if path := _path(edges, part, ~at):
-                return [(at, part), *path]
+            paths: dict[int, list[_Cell]] = {part: [(at, part)]}
+            waiting = [part]
+            while waiting:
+                one = waiting.pop()
+                for other, crossed in edges.get(one, ()):
+                    if other not in paths:
+                        paths[other] = [*paths[one], crossed]
+                        waiting.append(other)
+            if ~at in paths:
+                return paths[~at]
             for one, other in ((~at, part), (part, ~at)):
                 edges.setdefault(one, []).append((other, (at, part)))
     return []
-
-
-def _path(
-    edges: Mapping[int, Sequence[tuple[int, _Cell]]], begin: int, end: int
-) -> list[_Cell]:
-    """Return the cells between two rows or parts in a forest; none if they are apart."""
-    paths: dict[int, list[_Cell]] = {begin: []}
-    waiting = [begin]
-    while waiting:
-        one = waiting.pop()
-        for other, cell in edges.get(one, ()):
-            if other not in paths:
-                paths[other] = [*paths[one], cell]
-                waiting.append(other)
-    return paths.get(end, [])
 
 
 def _room(
