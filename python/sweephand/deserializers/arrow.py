@@ -31,7 +31,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.data_in_memory import is_table, wrong_data
-from sweephand.deserializers.format import Look, SelfDescribed
+from sweephand.deserializers.format import SelfDescribed
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
     ArrowUnits,
@@ -49,20 +49,11 @@ from sweephand.files.source_file import FileList, SourceFile, spec_of
 from sweephand.files.urls import is_url
 
 pa = OptionalModule("pyarrow", extra="parquet")
-
-_ARROW = b"ARROW1\0\0"
-
-
 ipc = OptionalModule("pyarrow.ipc", extra="parquet")
+
 _FILE_MAGIC = b"ARROW1"
 _FILE_BEGIN = 8  # where the stream begins in a file, after the magic
 _END_MARK = 8  # bytes
-_OTHERS = {
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"FEA1": "Feather 1",
-    b"PAR1": "Parquet",
-}
 _PREFIXES = 64  # that are kept; all others are read again
 Place = tuple[int, int]  # where a message begins and ends in its file
 
@@ -126,10 +117,14 @@ class ArrowDeserializer(SelfDescribed):
         elif isinstance(source, Sequence) and source and not isinstance(source[0], Mapping):
             self._inner = ArrowFiles(source, streams, index=index, ids=ids)
         else:
-            if not isinstance(source, pa.Table) and not _is_dataset(source):
-                source = _read_stream(source)
-                self._made_of = source, options  # a stream is read only once
-            self._inner = ArrowTable(_table_of(source), streams, _order_of(source), ids)
+            order = None
+            # Without importing datasets: who passes one has it imported.
+            if hasattr(source, "_indices") and type(source).__module__.startswith("datasets."):
+                table, order = _open_dataset(source)
+            else:
+                table = source if isinstance(source, pa.Table) else _read_stream(source)
+                self._made_of = table, options  # a stream is read only once
+            self._inner = ArrowTable(table, streams, order, ids)
         self.definitions = self._inner.definitions
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -145,39 +140,22 @@ class ArrowDeserializer(SelfDescribed):
         return self._inner._description()
 
 
-def _is_dataset(source: object) -> bool:
-    # Without importing datasets: who passes one has it imported.
-    return type(source).__module__.partition(".")[0] == "datasets" and hasattr(
-        source, "_indices"
-    )
+def _open_dataset(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
+    """Return the table of a dataset, and the row of each sequence if they are in no order.
 
-
-def _table_of(source: Any) -> Any:
-    if not _is_dataset(source):
-        return source
-    # Not a dataset's own Arrow stream, which would copy the rows of an indices mapping.
-    table, form = source.data.table, source.format
-    if form["type"] == "custom":
+    Its own Arrow stream would copy the rows of an indices mapping.
+    """
+    table, form, indices = dataset.data.table, dataset.format, dataset._indices
+    if form["type"] == "custom" or form["format_kwargs"]:
         raise ValueError(
-            "the dataset has a transform, which is made for rows in Python: give the dataset "
-            "to MapDeserializer, or its data without the transform: dataset.with_format(None)"
+            f"the dataset has a transform, or the format {form['type']!r} with options, which "
+            "are not applied here: give the dataset to MapDeserializer, or its data as they "
+            "are, dataset.with_format(None), with a dtype in a StreamDef"
         )
-    if form["format_kwargs"]:
-        options = ", ".join(
-            f"{name}={value!r}" for name, value in form["format_kwargs"].items()
-        )
-        raise ValueError(
-            f"the dataset has the format {form['type']!r} with {options}, which is not applied "
-            "here: declare a dtype in a StreamDef, and give dataset.with_format(None)"
-        )
-    return table if form["output_all_columns"] else table.select(form["columns"])
-
-
-def _order_of(source: Any) -> NDArray[np.int64] | None:
-    """Return the row of each sequence of a dataset; None if they are in order."""
-    if not _is_dataset(source) or source._indices is None:
-        return None
-    return np.asarray(source._indices.column(0).to_numpy(), np.int64)
+    if not form["output_all_columns"]:
+        table = table.select(form["columns"])
+    order = None if indices is None else np.asarray(indices.column(0).to_numpy(), np.int64)
+    return table, order
 
 
 def _read_stream(source: Any) -> Any:
@@ -188,7 +166,7 @@ def _read_stream(source: Any) -> Any:
         )
     try:
         table = pa.RecordBatchReader.from_stream(source).read_all()
-        return _with_nan(table, source) if _is_pandas(source) else table
+        return _with_nan(table, source)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         reason = "; ".join(map(str, error.args))
         raise ValueError(
@@ -196,16 +174,13 @@ def _read_stream(source: Any) -> Any:
         ) from error
 
 
-def _is_pandas(source: object) -> bool:
-    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "iloc")
-
-
 def _with_nan(table: Any, frame: Any) -> Any:
-    """Return the table of a DataFrame of pandas with NaN where the frame has it.
+    """Return the table of a DataFrame with NaN where pandas has it, and hands it over as null.
 
-    pandas hands NaN over as null. It is a value of floats and of lists of them; in a column of
-    texts it is pandas' null.
+    It is a value of floats and of lists of them; in a column of texts it is pandas' null.
     """
+    if type(frame).__module__.partition(".")[0] != "pandas" or not hasattr(frame, "iloc"):
+        return table
     for number, name in enumerate(table.schema.names[: frame.shape[1]]):
         column = frame.iloc[:, number]
         has_nulls = table.column(number).null_count or pa.types.is_nested(
@@ -230,27 +205,14 @@ def _files_of(path: str) -> str | list[str]:
     folder = Path(path)
     if is_url(path) or not folder.is_dir():
         return path
-    splits = folder / "dataset_dict.json"
-    if splits.exists():
-        names = json.loads(_read(splits))["splits"]
-        raise ValueError(
-            f"{path!r} holds the splits {', '.join(names)}: give the folder of one of them, "
-            f"such as {str(folder / names[0])!r}"
-        )
+    if (folder / "dataset_dict.json").exists():
+        raise ValueError(f"{path!r} holds splits: give the folder of one of them")
     state = folder / "state.json"
     if not state.exists():
         raise DataError("the folder has no state.json, as save_to_disk writes it", path)
-    return [str(folder / name) for name in _names_in(state)]
-
-
-def _read(path: Path) -> bytes:
-    with open_regular(path) as file:
-        return file.read()
-
-
-def _names_in(state: Path) -> list[str]:
     try:
-        content = json.loads(_read(state))
+        with open_regular(state) as file:
+            content = json.load(file)
         names = [file["filename"] for file in content["_data_files"]]
         mapping = content.get("_indices_data_files") or content.get("_indices_files")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -261,18 +223,12 @@ def _names_in(state: Path) -> list[str]:
             "datasets.load_from_disk and pass it on",
             str(state),
         )
+    if not names:
+        raise DataError("the dataset has no files", str(state))
     for name in names:
         if not isinstance(name, str) or Path(name).name != name or name in (".", ".."):
             raise DataError(f"the file {name!r} is not in the folder", str(state))
-    if not names:
-        raise DataError("the dataset has no files", str(state))
-    return names
-
-
-def is_arrow(look: Look) -> bool:
-    """Return True if a file begins like an Arrow IPC file, or is named as a stream."""
-    is_stream = look.path.suffix == ".arrow" and look.head.startswith(b"\xff\xff\xff\xff")
-    return is_stream or look.head.startswith(_ARROW)
+    return [str(folder / name) for name in names]
 
 
 class ArrowFiles(ArrowUnits):
@@ -393,9 +349,6 @@ def _read_prefix(file: SourceFile, places: Sequence[Place]) -> NDArray[np.uint8]
 def _find_stream(file: SourceFile) -> int:
     """Return where the stream of messages begins; look at both ends of the file."""
     head = file.head(len(_FILE_MAGIC))
-    for magic, name in _OTHERS.items():
-        if head.startswith(magic):
-            raise DataError(f"this is a {name} file, not Arrow IPC", file.path, 0)
     if not head:
         raise DataError(
             "the file is empty; an Arrow stream has a schema at least", file.path, 0

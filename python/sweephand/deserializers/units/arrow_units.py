@@ -28,7 +28,7 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.text_numbers import read_numbers
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
-from sweephand.errors import DataError
+from sweephand.errors import DataError, some_of
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import as_path, open_file
 from sweephand.files.range_reader import RangeReader
@@ -54,22 +54,15 @@ _PANDAS_INDEX = "__index_level_"
 
 
 def pick(batch: Any, name: str) -> Any:
-    """Return a field of a batch or table; ``a.b.c`` is the field c of b of the struct a."""
-    names = batch.schema.names
-    near = names
-    for outer, inner in splits_of(name):
-        if names.count(outer) > 1:
-            raise ValueError(f"there are {names.count(outer)} fields {outer!r}")
-        if outer in names:
-            array = batch.column(outer)
-            if inner is None:
-                return array
-            found = _pick_in(array, inner)
-            if found is not None:
-                return found
-            if pa.types.is_struct(array.type):
-                near = [f"{outer}.{one}" for one in _fields_below(array.type)]
-    raise ValueError(f"there is no field {name!r}, there are: {', '.join(near)}")
+    """Return a field of a batch; ``a.b.c`` is the field c of b of the struct a."""
+    if batch.schema.names.count(name) > 1:
+        raise ValueError(f"there are {batch.schema.names.count(name)} fields {name!r}")
+    rows = batch.to_struct_array()
+    found = _pick_in(rows, name)
+    if found is None:
+        listed = some_of(_fields_below(rows.type), 20)
+        raise ValueError(f"there is no field {name!r}, there are: {listed}")
+    return found
 
 
 def _pick_in(array: Any, name: str) -> Any:
@@ -134,18 +127,13 @@ def _without_filled(value: Any) -> Any:
 
 def _python_values(array: Any) -> list[object]:
     """Return values as Python objects; those that Python does not have are `Unusable`."""
-    try:
-        values: list[object] = array.to_pylist()
-    except (ValueError, OverflowError):  # such as a date beyond the year 9999
-        values = [_python_value(one) for one in array]
+    values: list[object] = []
+    for one in array:
+        try:
+            values.append(one.as_py())
+        except (ValueError, OverflowError) as error:  # such as a date beyond the year 9999
+            values.append(Unusable(f"is no Python object: {error}"))
     return values
-
-
-def _python_value(scalar: Any) -> object:
-    try:
-        return scalar.as_py()
-    except (ValueError, OverflowError) as error:
-        return Unusable(f"is no Python object: {error}")
 
 
 def _convert_tensors(
@@ -179,7 +167,6 @@ class _Nested:
     arrays: Sequence[Any]
     # where each list of a level begins in the next one, and the end
     offsets: Sequence[NDArray[np.int64]]
-    fixed: Sequence[bool]  # whether the type says how long the lists of a level are
 
     def rows(self, entries: NDArray[np.integer], depth: int) -> list[int]:
         """Return the rows that hold these entries of a level."""
@@ -204,7 +191,7 @@ class _Nested:
     def parsed(self, dtype: np.dtype[Any]) -> tuple[_Nested, dict[int, str]]:
         """Return the decimals as numbers, and what is wrong with those of a row."""
         values = self.arrays[-1]
-        texts = bytes_column(*_open_bytes(values.cast(pa.string())))
+        texts = bytes_column(*_open_bytes(_storage(values.cast(pa.string()))))
         numbers, wrong = read_numbers(texts, dtype)
         parsed = pa.array(numbers.values, mask=values.is_null().to_numpy(False))
         faults: dict[int, str] = {}
@@ -224,25 +211,24 @@ class _Nested:
 
 
 def _open(array: Any) -> _Nested:
-    arrays, offsets, fixed = [_storage(array)], [], []
+    arrays, offsets = [_storage(array)], []
     while _is_list(arrays[-1].type):
         begins, child = _open_list(arrays[-1])
         offsets.append(begins)
-        fixed.append(pa.types.is_fixed_size_list(arrays[-1].type))
         arrays.append(_storage(child))
-    return _Nested(arrays, offsets, fixed)
+    return _Nested(arrays, offsets)
 
 
 def _sample_levels(
     nested: _Nested, shape: tuple[int, ...] | None, kind: Any
 ) -> list[tuple[int, int]]:
     """Return the levels whose lists make samples, and how long each list must be."""
-    depth = len(nested.fixed)
+    depth = len(nested.offsets)
+    types = [array.type for array in nested.arrays]
     if shape is None:
         first = depth
-        while first > 0 and nested.fixed[first - 1]:
+        while first > 0 and pa.types.is_fixed_size_list(types[first - 1]):
             first -= 1
-        types = [array.type for array in nested.arrays]
         levels = [(level, types[level].list_size) for level in range(first, depth)]
     else:
         first = depth - len(shape)
@@ -260,16 +246,14 @@ def _sample_levels(
 
 
 def _is_list(kind: Any) -> bool:
-    one_of = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
-    return any(check(kind) for check in one_of)
+    types = pa.types
+    return any(f(kind) for f in (types.is_list, types.is_large_list, types.is_fixed_size_list))
 
 
 def _is_bytes(kind: Any) -> bool:
-    one_of = (
-        *(pa.types.is_string, pa.types.is_large_string, pa.types.is_fixed_size_binary),
-        *(pa.types.is_binary, pa.types.is_large_binary),
-    )
-    return any(check(kind) for check in one_of)
+    types = pa.types
+    few = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(is_of(kind) for is_of in (*few, types.is_fixed_size_binary))
 
 
 def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int, ...] | None]:
@@ -289,7 +273,7 @@ def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int
 
 
 def _storage(array: Any) -> Any:
-    """Return the plain array of an extension or dictionary type."""
+    """Return the plain array of any type; offsets of lists and of bytes are of 64 bits."""
     kind = array.type
     if _is_media(kind):
         return _storage(pc.struct_field(array, "bytes"))
@@ -299,9 +283,10 @@ def _storage(array: Any) -> Any:
         return _storage(array.storage)
     if pa.types.is_dictionary(kind):
         return _storage(array.dictionary_decode())
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        return array.cast(pa.large_binary())
-    return array
+    if pa.types.is_list(kind):
+        return array.cast(pa.large_list(kind.value_field))
+    is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    return array.cast(pa.large_binary()) if is_view or _is_bytes(kind) else array
 
 
 def repeated_bytes(array: Any) -> int:
@@ -332,32 +317,22 @@ def _open_list(array: Any) -> tuple[NDArray[np.int64], Any]:
         size = array.type.list_size
         child = array.values.slice(array.offset * size, len(array) * size)
         return np.arange(len(array) + 1, dtype=np.int64) * size, child
-    wide = pa.types.is_large_list(array.type)
-    begins = _offsets(array, wide, len(array.values))
+    begins = _offsets(array, len(array.values))
     return begins - begins[0], array.values.slice(begins[0], begins[-1] - begins[0])
 
 
 def _open_bytes(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return all bytes, and where each entry begins in them."""
-    kind = array.type
-    if pa.types.is_fixed_size_binary(kind):
-        size = kind.byte_width
-        begins = np.arange(len(array) + 1, dtype=np.int64) * size
-        return _buffer(array, 1, np.dtype(np.uint8))[array.offset * size :][
-            : begins[-1]
-        ], begins
-    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     values = _buffer(array, 2, np.dtype(np.uint8))
-    begins = _offsets(array, wide, len(values))
+    begins = _offsets(array, len(values))
     return values[begins[0] : begins[-1]], begins - begins[0]
 
 
-def _offsets(array: Any, wide: bool, end: int) -> NDArray[np.int64]:
+def _offsets(array: Any, end: int) -> NDArray[np.int64]:
     """Return the offsets of lists or bytes, checked; `end` is the length of the child."""
     if len(array) == 0:
         return np.zeros(1, np.int64)
-    stored = _buffer(array, 1, np.dtype(np.int64 if wide else np.int32))
-    begins = stored[array.offset :][: len(array) + 1].astype(np.int64)
+    begins = _buffer(array, 1, np.dtype(np.int64))[array.offset :][: len(array) + 1]
     if len(begins) <= len(array) or begins[0] < 0 or begins[-1] > end:
         raise ValueError("offsets reach beyond the data")
     _core.index.check_offsets(begins - begins[0], int(begins[-1] - begins[0]))
@@ -476,7 +451,12 @@ def read_schema(read: Callable[[Any], Any], file: SourceFile) -> Any:
 def streams_of(schema: Any, path: str) -> tuple[StreamDefs, dict[str, str]]:
     """Return the columns of a schema that can be served, and the reason for each other column.
 
-    The row numbers of pandas are neither. DataError if none can be served.
+    The row numbers of pandas are neither.
+
+    Raises
+    ------
+    DataError
+        If none can be served, saying why.
     """
     batch = empty_batch(schema)
     streams = {}
