@@ -49,6 +49,7 @@ from sweephand.corpus.streams import StreamsLike as StreamsLike
 from sweephand.corpus.streams import choose_streams as choose_streams
 from sweephand.corpus.streams import size_stream as size_stream
 from sweephand.corpus.streams import stream_per_name as stream_per_name
+from sweephand.deserializers.data_in_memory import SourceData as SourceData
 from sweephand.deserializers.deserializer import DerivedDeserializer as DerivedDeserializer
 from sweephand.deserializers.deserializer import brief as brief
 from sweephand.deserializers.format import Format as Format
@@ -57,7 +58,6 @@ from sweephand.deserializers.format import SelfDescribed as SelfDescribed
 from sweephand.deserializers.format import Wanted as Wanted
 from sweephand.deserializers.jsonl import JsonLines as JsonLines
 from sweephand.deserializers.jsonl import guess_fields as guess_fields
-from sweephand.deserializers.source_data import SourceData as SourceData
 from sweephand.deserializers.tfrecord_files import PADDING as PADDING
 from sweephand.deserializers.tfrecord_files import ExampleConverter as ExampleConverter
 from sweephand.deserializers.tfrecord_files import ExampleField as ExampleField

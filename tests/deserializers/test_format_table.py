@@ -69,7 +69,7 @@ def parquet_folder(folder: Path) -> Path:
     ("make", "readers"),
     [
         (csv_file, {"csv_files"}),
-        (npy_file, {"tokens"}),  # which also cut arrays
+        (npy_file, {"npy", "tokens"}),  # which also cut arrays
         (parquet_folder, {"parquet"}),
     ],
 )
@@ -172,9 +172,7 @@ def test_names_that_are_almost_those_of_a_format_tell_nothing(
     file: str, tmp_path: Path
 ) -> None:
     (tmp_path / file).write_bytes(b"a\nb\n")
-    with pytest.raises(
-        ValueError, match=r"no format that is known here|compressed|TextDeserializer"
-    ):
+    with pytest.raises(ValueError, match=r"no format that is known here"):
         look_at(tmp_path / file)
 
 

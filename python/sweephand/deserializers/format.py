@@ -9,18 +9,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
-from typing import Any, TypeVar
+from typing import Any
 
 from sweephand.base.public_names import entry_points
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.errors import DataError
+from sweephand.errors import DataError, some_of
 from sweephand.files.index_file import Keep
 from sweephand.files.inflate import Compression, head_of_content
-from sweephand.files.local import file_of
-from sweephand.files.paths import AnyPath, RemotePath, file_at
+from sweephand.files.paths import AnyPath, file_at
 from sweephand.files.source_file import FIRST_BYTES, SourceFile
 from sweephand.files.urls import swap_suffix
 
@@ -39,6 +37,12 @@ _BOM = rb"\xef\xbb\xbf"
 _CHECKSUM = rb"\x80| {0,7}(?:[0-7]{1,7}[\0 ]|\0)|[ 0-7]{8}"  # of the header of a member
 _BLANKS = rb"[ \t\r\f\v]*"
 
+DOCUMENTS = re.compile(
+    r"(?i)(readme|licen[sc]e|notice|citation)(\.[^.]*)?"
+    r"|.+\.(md|rst|html|pdf|ya?ml|toml|cff|ds\.metadata|ds\.loss|tar\.idx)"
+)
+"""Names of files that describe data, rather than holding them."""
+
 
 class SelfDescribed(Deserializer):
     """A deserializer of files that describe their own streams.
@@ -50,9 +54,6 @@ class SelfDescribed(Deserializer):
     """
 
     definitions: StreamDefs
-
-
-Described = TypeVar("Described", bound=SelfDescribed)
 
 
 @dataclass(frozen=True)
@@ -73,35 +74,29 @@ class Wanted:
         return self.sequence_length is not None or self.end_of_document is not None
 
     def choose(self, guess: Callable[[], StreamDefs]) -> StreamDefs:
-        """Return the streams of files that are cut into chunks by their bytes.
-
-        Raises
-        ------
-        ValueError
-            If there is no stream called `size_stream`, or a chunk size was given.
-        """
+        """Return the streams of files that are cut into chunks by their bytes."""
         self._refuse_chunk_size()
-        return self.mark(choose_streams(self.streams, guess))
+        return self._mark(choose_streams(self.streams, guess))
 
     def definitions(self, names: Iterable[str]) -> StreamDefs:
         """Return the streams of arrays that lack only the choice of the size stream."""
-        return self.mark(choose_streams(self.streams, partial(stream_per_name, names)))
+        return self._mark(choose_streams(self.streams, partial(stream_per_name, names)))
 
     def open_files(
-        self, make: Callable[..., Described], files: AnyPath | Sequence[AnyPath]
-    ) -> Described:
+        self, make: Callable[..., SelfDescribed], files: AnyPath | Sequence[AnyPath]
+    ) -> Deserializer:
         """Return the deserializer of files that are cut into chunks by their bytes."""
         self._refuse_chunk_size()
         made = make(files, self.streams, index=self.index)
         if self.size_stream is None:
             return made
-        return make(files, self.mark(made.definitions), index=self.index)
+        return make(files, self._mark(made.definitions), index=self.index)
 
     def _refuse_chunk_size(self) -> None:
         if self.chunk_size is not None:
             raise ValueError("a chunk size is for arrays; files are cut by their bytes")
 
-    def mark(self, streams: StreamDefs) -> StreamDefs:
+    def _mark(self, streams: StreamDefs) -> StreamDefs:
         """Return the streams, with the one marked that was chosen to define the size."""
         wanted = self.size_stream
         if wanted is None:
@@ -119,14 +114,11 @@ class Wanted:
 def the_only(paths: Sequence[AnyPath]) -> AnyPath:
     """Return the path of data of which one corpus is one path."""
     if len(paths) > 1:
-        names = ", ".join(repr(str(path)) for path in paths[:3])
         raise ValueError(
-            f"{len(paths)} corpora are given, {names}: open each, and give a source one of them"
+            f"{len(paths)} corpora are given, {some_of(paths, 3)}: open each, and give a "
+            "source one of them"
         )
     return paths[0]
-
-
-Open = Callable[[Sequence[AnyPath], Wanted], Deserializer]
 
 
 class Look:
@@ -138,29 +130,12 @@ class Look:
     @cached_property
     def file(self) -> SourceFile | None:
         """The file at the path; None if it is no file."""
-        if isinstance(self.path, RemotePath):
-            return file_at(self.path)
-        is_file = self._seen is not None and S_ISREG(self._seen.st_mode)
-        return file_of(self.path, self._seen) if self._seen and is_file else None
-
-    @property
-    def is_dir(self) -> bool:
-        """True if it is a folder."""
-        if isinstance(self.path, RemotePath):
-            return self.path.is_dir()
-        return self._seen is not None and S_ISDIR(self._seen.st_mode)
-
-    @property
-    def exists(self) -> bool:
-        """True if there is anything."""
-        return self.path.exists() if isinstance(self.path, RemotePath) else bool(self._seen)
+        return file_at(self.path)
 
     @cached_property
-    def _seen(self) -> os.stat_result | None:
-        try:
-            return os.stat(self.path)  # noqa: PTH116 - of a local path
-        except (OSError, ValueError):
-            return None
+    def is_dir(self) -> bool:
+        """True if it is a folder."""
+        return self.file is None and self.path.is_dir()
 
     @property
     def name(self) -> str:
@@ -255,18 +230,13 @@ class Format:
             return False
         return not self.confirm or bool(_find(self.confirm)(look))
 
-    def opener(self) -> Open:
-        """Return a function that makes a corpus of such files, or of such a path."""
+    def open(self, paths: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+        """Return the corpus of such files, or of such a path."""
         reader = _find(self.reader)
-        if not isinstance(reader, type):
-            return reader
-
-        def open_files(paths: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-            files = the_only(paths) if self.is_alone else paths
-            opened: Deserializer = wanted.open_files(reader, files)
-            return opened
-
-        return open_files
+        if isinstance(reader, type):
+            return wanted.open_files(reader, the_only(paths) if self.is_alone else paths)
+        opened: Deserializer = reader(paths, wanted)
+        return opened
 
     def _has_sign(self, look: Look) -> bool:
         if self.files and re.fullmatch(self.files, look.name, re.DOTALL):
@@ -290,9 +260,9 @@ def _find(place: str) -> Callable[..., Any]:
     return found
 
 
-def installed_formats() -> list[Format]:
-    """Return the formats that other packages add by entry points of ``sweephand.formats``."""
-    found = []
+def known_formats() -> list[Format]:
+    """Return the formats of the core and of packages, in the order in which they are asked."""
+    found = list(FORMATS)
     for point in sorted(entry_points(_GROUP), key=lambda one: one.name):
         format_ = point.load()
         if not isinstance(format_, Format):
@@ -300,7 +270,9 @@ def installed_formats() -> list[Format]:
                 f"the entry point {point.name} = {point.value!r} of {_GROUP} must name a "
                 f"Format, got {type(format_).__name__}"
             )
-        found.append(format_)
+        names = [one.name for one in found]
+        at = names.index(format_.before) if format_.before in names else len(found)
+        found.insert(at, format_)
     return found
 
 
@@ -328,15 +300,12 @@ FORMATS = (
         is_alone=True,
     ),
     Format(".npy", f"{_OURS}.tokens:open_rows", magic=rb"\x93NUMPY"),
-    Format(
-        ".npz", f"{_OURS}.npz:open_archive", magic=rb"PK\x03\x04", confirm=f"{_OURS}.npz:is_npz"
+    Format(  # whose first member has such a name, unlike that of another archive
+        ".npz", f"{_OURS}.npy:open_archive", magic=rb"PK\x03\x04.{26}[^\0]{0,255}?\.npy"
     ),
     Format("Parquet", f"{_OURS}.parquet:ParquetDeserializer", magic=b"PAR1"),
-    Format(
-        "Arrow",
-        f"{_OURS}.arrow:ArrowDeserializer",
-        magic=rb"ARROW1\0\0|\xff{4}",
-        confirm=f"{_OURS}.arrow:is_arrow",
+    Format(  # a stream has no magic
+        "Arrow", f"{_OURS}.arrow:ArrowDeserializer", files=r".+\.arrow", magic=rb"ARROW1\0\0"
     ),
     Format(
         "Megatron",
@@ -382,12 +351,3 @@ FORMATS = (
     ),
     TEXT,
 )
-
-
-def known_formats() -> Sequence[Format]:
-    """Return the formats of the core and of packages, in the order in which they are asked."""
-    found = list(FORMATS)
-    for one in installed_formats():
-        names = [other.name for other in found]
-        found.insert(names.index(one.before) if one.before in names else len(found), one)
-    return found

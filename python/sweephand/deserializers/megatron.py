@@ -23,14 +23,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.base.checks import check_choice
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer, brief
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.format import Wanted
-from sweephand.deserializers.tokens import check_chunk_bytes, one_stream, open_tokens
+from sweephand.deserializers.tokens import TokenFiles, one_stream
 from sweephand.errors import DataError, printable
 from sweephand.files.find import find_files, list_paths
 from sweephand.files.paths import AnyPath
@@ -38,15 +38,13 @@ from sweephand.files.source_file import Files, SourceFile, empty_corpus
 from sweephand.files.urls import swap_suffix
 
 _MAGIC = b"MMIDIDX\0\0"
-_LEGACY_MAGIC = b"TNTIDX\0\0"
 _HEADER = 34
 _DTYPES = {1: "u1", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 8: "u2"}
-_FLOATS = {6: "float64", 7: "float32"}
 
 
 @dataclass(frozen=True)
-class MegatronIndex:
-    """Content of the index, checked to be possible."""
+class _Index:
+    """Content of an index, checked to be possible."""
 
     path: str
     dtype: np.dtype[np.generic]  # of the tokens
@@ -55,20 +53,6 @@ class MegatronIndex:
     offsets: NDArray[np.int64]
     is_good: NDArray[np.bool_]  # false for those that are damaged
     bounds: NDArray[np.int64]  # the first sequence of every document, and the end
-
-    def fills(self, data_size: int) -> bool:
-        """Return True if the sequences are consecutive and fill the file.
-
-        So it is in nearly every index; others are looked at number by number.
-        """
-        if not self.lengths.size or self.lengths.min() < 0:
-            return False
-        ends = self.offsets + self.lengths * self.dtype.itemsize
-        return bool(
-            self.offsets[0] == 0
-            and ends[-1] == data_size
-            and np.array_equal(self.offsets[1:], ends[:-1])
-        )
 
     def serve(
         self, unit: str, ledger: Ledger
@@ -96,112 +80,56 @@ class MegatronIndex:
         return np.where(is_served, lengths, 0), is_served, pieces
 
 
-def read_index(
-    file: SourceFile, data: SourceFile, ledger: Ledger, *, any_order: bool
-) -> MegatronIndex:
+def _read_index(file: SourceFile, data: SourceFile, ledger: Ledger) -> _Index:
     """Read an index and check every number in it before it is used."""
     content = file.read(0, file.size)
-    dtype, num_sequences, num_bounds = _read_header(content[:_HEADER].tobytes(), file.path)
-    lengths, offsets, bounds = _read_sections(content, file.path, num_sequences, num_bounds)
-    _check_bounds(bounds, num_sequences, file.path)
-    index = MegatronIndex(
-        path=file.path,
-        dtype=dtype,
-        lengths=lengths.astype(np.int64),
-        offsets=offsets.astype(np.int64),
-        is_good=np.ones(num_sequences, np.bool_),
-        bounds=bounds.astype(np.int64),
-    )
-    if index.fills(data.size):
-        return index
-    _check_sequences(index, data.size, ledger, any_order=any_order)
-    used = int(index.lengths[index.is_good].sum()) * dtype.itemsize
-    if used < data.size:
-        warnings.warn(
-            f"{data.size - used} bytes of {printable(data.path)} belong to no sequence",
-            UserWarning,
-            stacklevel=2,
+    head = content[:_HEADER].tobytes()
+    if head[: len(_MAGIC)] != _MAGIC:
+        reason = f"no Megatron index: it begins with {head[:9]!r}, not {_MAGIC!r}"
+        raise DataError(reason, file.path, 0)
+    if len(head) < _HEADER:
+        raise DataError(f"its header has {len(head)} bytes of {_HEADER}", file.path, len(head))
+    version, code = int.from_bytes(head[9:17], "little"), head[17]
+    if version != 1:
+        raise DataError(f"version {version} is not supported, only 1", file.path, 9)
+    if code not in _DTYPES:
+        codes = ", ".join(map(str, _DTYPES))
+        raise DataError(f"no tokens have the dtype code {code}, only {codes}", file.path, 17)
+    count, num_bounds = np.frombuffer(head, "<u8", 2, 18).tolist()
+    size = _HEADER + 12 * count + 8 * num_bounds
+    if len(content) not in (size, size + count):
+        raise DataError(
+            f"{count} sequences and {num_bounds} document bounds take {size} bytes, or "
+            f"{size + count} with modes, there are {len(content)}",
+            file.path,
+            min(size, len(content)),
         )
+    bounds_at = _HEADER + 12 * count
+    index = _Index(
+        path=file.path,
+        dtype=np.dtype(_DTYPES[code]),
+        lengths=np.frombuffer(content, "<i4", count, _HEADER).astype(np.int64),
+        offsets=np.frombuffer(content, "<i8", count, _HEADER + 4 * count).astype(np.int64),
+        is_good=np.ones(count, np.bool_),
+        bounds=np.frombuffer(content, "<i8", num_bounds, bounds_at).astype(np.int64),
+    )
+    ends = np.append(index.bounds[1:], count)
+    is_wrong = index.bounds > ends[:num_bounds]
+    is_wrong[:1] |= index.bounds[:1] != 0
+    is_wrong[-1:] |= index.bounds[-1:] != count
+    if not num_bounds or is_wrong.any():
+        at = int(is_wrong.argmax()) if num_bounds else 0
+        raise DataError(
+            f"document bound {at} of {num_bounds} is wrong: they ascend from 0 to the number "
+            f"of sequences, {count}",
+            file.path,
+            bounds_at + 8 * at,
+        )
+    _check_sequences(index, data.size, ledger)
     return index
 
 
-def _read_header(content: bytes, path: str) -> tuple[np.dtype[np.generic], int, int]:
-    if content[: len(_LEGACY_MAGIC)] == _LEGACY_MAGIC:
-        raise DataError(
-            "this is the legacy format TNTIDX; prepare the data again by Megatron's tools",
-            path,
-            0,
-        )
-    if content[: len(_MAGIC)] != _MAGIC[: len(content)] or not content:
-        raise DataError(
-            f"no Megatron index: it begins with {content[:9]!r}, not {_MAGIC!r}", path, 0
-        )
-    if len(content) < _HEADER:
-        raise DataError(
-            f"the file ends in its header of {_HEADER} bytes, there are {len(content)}",
-            path,
-            len(content),
-        )
-    version = int.from_bytes(content[9:17], "little")
-    if version != 1:
-        raise DataError(f"version {version} is not supported, only 1", path, 9)
-    code = content[17]
-    if code in _FLOATS:
-        raise DataError(f"the elements are {_FLOATS[code]}, which are no tokens", path, 17)
-    if code not in _DTYPES:
-        raise DataError(f"there is no dtype code {code}; there are 1 to 8", path, 17)
-    counts = np.frombuffer(content, "<u8", 2, 18).tolist()
-    return np.dtype(_DTYPES[code]), counts[0], counts[1]
-
-
-def _read_sections(
-    content: NDArray[np.uint8], path: str, num_sequences: int, num_bounds: int
-) -> list[NDArray[np.signedinteger]]:
-    sections = []
-    end = _HEADER
-    for name, dtype, count in (
-        ("lengths", "<i4", num_sequences),
-        ("offsets", "<i8", num_sequences),
-        ("document bounds", "<i8", num_bounds),
-    ):
-        begin, end = end, end + count * np.dtype(dtype).itemsize
-        if end > len(content):
-            raise DataError(
-                f"the file ends in its section of {name}: {count} of them end at byte {end}, "
-                f"there are {len(content)}",
-                path,
-                len(content),
-            )
-        sections.append(np.frombuffer(content, dtype, count, begin))
-    if len(content) not in (end, end + num_sequences):
-        raise DataError(
-            f"{len(content) - end} bytes follow the document bounds; there may be one per "
-            f"sequence, {num_sequences}, or none",
-            path,
-            end,
-        )
-    return sections
-
-
-def _check_bounds(bounds: NDArray[np.signedinteger], num_sequences: int, path: str) -> None:
-    """Refuse bounds that do not ascend from 0 to the number of sequences."""
-    is_wrong = np.diff(bounds, prepend=0) < 0
-    is_wrong[:1] |= bounds[:1] != 0
-    is_wrong[-1:] |= bounds[-1:] != num_sequences
-    if not bounds.size or is_wrong.any():
-        at = int(is_wrong.argmax()) if bounds.size else 0
-        found = f"bound {at} is {bounds[at]}" if bounds.size else "there is none"
-        raise DataError(
-            f"the document bounds do not ascend from 0 to the number of sequences, "
-            f"{num_sequences}: {found}",
-            path,
-            _HEADER + 12 * num_sequences + 8 * at,
-        )
-
-
-def _check_sequences(
-    index: MegatronIndex, data_size: int, ledger: Ledger, *, any_order: bool
-) -> None:
+def _check_sequences(index: _Index, data_size: int, ledger: Ledger) -> None:
     """Take out the sequences that cannot be, one reason after the other."""
     lengths, offsets, is_good = index.lengths, index.offsets, index.is_good
     item = index.dtype.itemsize
@@ -215,31 +143,29 @@ def _check_sequences(
         is_good[wrong] = False
 
     refuse(lengths < 0, "the length is negative", _HEADER, 4)
-    refuse(offsets < 0, "the offset is negative", offsets_at, 8)
-    reason = f"the offset is no multiple of the {item} bytes of a token"
-    refuse(offsets % item != 0, reason, offsets_at, 8)
+    reason = f"the offset is negative, or no multiple of the {item} bytes of a token"
+    refuse((offsets < 0) | (offsets % item != 0), reason, offsets_at, 8)
     reason = f"the sequence ends after the {data_size} bytes of the .bin file"
     refuse((offsets > data_size) | (sizes > data_size - offsets), reason, offsets_at, 8)
-    good = np.flatnonzero(is_good)
-    reason = (
-        "the sequence begins before the end of an earlier one; any_order=True accepts another "
-        "order, without overlaps"
-    )
-    if any_order:
-        good = good[np.argsort(offsets[good], kind="stable")]
-        reason = "the sequence overlaps another one"
+    good = np.flatnonzero(is_good)  # in any order, as in merged sets
+    good = good[np.argsort(offsets[good], kind="stable")]
     ends = np.maximum.accumulate(offsets[good] + sizes[good])
     overlaps = np.zeros(len(lengths), np.bool_)
     overlaps[good[1:]] = offsets[good[1:]] < ends[:-1]
-    refuse(overlaps, reason, offsets_at, 8)
+    refuse(overlaps, "the sequence overlaps another one", offsets_at, 8)
+    used = int(sizes[is_good].sum())
+    if used < data_size:
+        warnings.warn(
+            f"{data_size - used} bytes of the .bin file of {printable(index.path)} belong to "
+            "no sequence",
+            stacklevel=2,
+        )
 
 
-class MegatronDeserializer(Deserializer):
+class MegatronDeserializer(TokenFiles):
     """Serve tokens that Megatron's tools prepared, without converting them.
 
-    Local files are mapped into memory and read in place, in any order. With a window of the
-    source they are read in chunks that are held, as remote files always are. A file that is cut
-    or changed meanwhile is an error, not a crash. The begin of each sequence is kept in memory,
+    They are read as by `RawTokensDeserializer`. The begin of each sequence is kept in memory,
     in 8 bytes.
 
     Parameters
@@ -251,12 +177,8 @@ class MegatronDeserializer(Deserializer):
     unit : {"sequence", "document"}
         The unit of a sequence: an entry of the index, which is a sentence or a document by
         decision of the preparer, or all entries of a document.
-    any_order : bool
-        Accept entries that are not in ascending order in ``.bin``, as in merged sets. They must
-        not overlap in any case.
     chunk_size_in_bytes : int, optional
-        Bytes in a chunk, the unit that a window shuffles and a store is asked for; by default 8
-        MiB of local files and 1 MiB of those in a store.
+        As in `RawTokensDeserializer`.
 
     Raises
     ------
@@ -277,15 +199,11 @@ class MegatronDeserializer(Deserializer):
         streams: StreamsLike | None = None,
         *,
         unit: Literal["sequence", "document"] = "sequence",
-        any_order: bool = False,
         chunk_size_in_bytes: int | None = None,
     ) -> None:
-        self._chunk_bytes = check_chunk_bytes(chunk_size_in_bytes)
-        if unit not in ("sequence", "document"):
-            raise ValueError(f"unit must be 'sequence' or 'document', got {unit!r}")
-        self._streams = one_stream(streams)
+        super().__init__(streams, chunk_size_in_bytes)
+        check_choice("unit", unit, "sequence", "document")
         self._unit = unit
-        self._any_order = any_order
         given = list_paths(prefix_or_prefixes)
         indexes = find_files([_beside(os.fspath(one), ".idx") for one in given]).files
         files = find_files([_beside(file.spec, ".bin") for file in indexes]).files
@@ -299,7 +217,7 @@ class MegatronDeserializer(Deserializer):
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         indexes = [
-            read_index(index, data, ledger, any_order=self._any_order)
+            _read_index(index, data, ledger)
             for index, data in zip(self._indexes, self.files, strict=True)
         ]
         for index in indexes[1:]:
@@ -310,22 +228,9 @@ class MegatronDeserializer(Deserializer):
                     index.path,
                 )
         served = [index.serve(self._unit, ledger) for index in indexes]
-        lengths, is_served = (np.concatenate([one[at] for one in served]) for at in (0, 1))
-        pieces = [np.insert(one[2], 0, number, axis=1) for number, one in enumerate(served)]
-        starts = offsets_of([len(one[0]) for one in served])
-        return open_tokens(
-            self._streams,
-            ShardIds([file.name for file in self.files], starts.tolist()),
-            self.files,
-            np.concatenate(pieces).astype(np.uint64),
-            offsets_of(lengths),
-            indexes[0].dtype,
-            skipped=np.flatnonzero(~is_served),
-            chunk_size_in_bytes=self._chunk_bytes,
-        )
-
-    def _description(self) -> str:
-        return brief([file.name for file in self.files], self._streams)
+        lengths, are_served, pieces = zip(*served, strict=True)
+        skipped = np.flatnonzero(~np.concatenate(are_served))
+        return self.make_corpus(indexes[0].dtype, pieces, lengths, skipped)
 
 
 def _beside(spec: str, suffix: str) -> str:

@@ -1,4 +1,4 @@
-"""``.npy`` files as a corpus, read in place; their headers, checked against their size.
+"""``.npy`` files as a corpus, read in place, and ``.npz`` archives of them, in memory.
 
 ::
 
@@ -13,18 +13,21 @@ from __future__ import annotations
 import math
 import os
 import warnings
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from io import BytesIO
-from tokenize import TokenError
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy_format
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
+from sweephand.base.memory import check_memory
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
 from sweephand.corpus.columns import (
@@ -41,14 +44,14 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import MANY_SEQUENCES, check_offsets
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.streams import StreamsLike, define_streams, only_chosen
-from sweephand.deserializers.array import check_same_sequences
+from sweephand.deserializers.array import ArrayDeserializer, check_same_sequences
 from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.format import Wanted
+from sweephand.deserializers.format import Wanted, the_only
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError, printable
 from sweephand.files.find import find_files, list_paths, paths_like
-from sweephand.files.local import LocalFile, access_to
+from sweephand.files.local import LocalFile, access_to, open_regular
 from sweephand.files.paths import AnyPath, as_path, files_at, stat_all
 from sweephand.files.source_file import FIRST_BYTES, Files, PathLike, SourceFile
 
@@ -59,7 +62,6 @@ Member = TypeVar("Member")
 
 _MAX_HEADER = 65536
 _OFFSETS = "_offsets"
-_MANY = 8  # streams that may be sequences instead
 _MANY_TOKENS = 4096  # integers in a row, that may be tokens
 
 
@@ -136,7 +138,7 @@ class NpyDeserializer(Deserializer):
             describe_stream(stream, columns[stream], definition)
             for stream, definition in defined.items()
         ]
-        check_same_sequences(columns, _unlike(columns))
+        check_same_sequences(columns)
         self._num_sequences = next(iter(columns.values())).num_sequences
         if self._num_sequences == 0:
             raise ValueError("the corpus is empty: no sequences")
@@ -150,50 +152,26 @@ class NpyDeserializer(Deserializer):
         columns = [one.column for one in self._columns.values()]
         files = [file for one in self._columns.values() for file in one.files]
         names = [file.name for file in files]
-        num_sequences = self._num_sequences
-        first = next(iter(self._columns.values()))
-        bounds = list(range(num_sequences + 1)) if first.is_of_several else [0, num_sequences]
+        count = self._num_sequences
+        first = next(iter(self._columns.values())).files
+        bounds = list(range(count + 1)) if len(first) == count else [0, count]
         num_bytes = sum(column.num_samples * column.sample_bytes for column in columns)
         delivered = sum(map(delivered_bytes, columns, self._infos))
         num_samples = max(column.num_samples for column in columns)
-        is_local = access_to(files).is_local
-        chunk_size = self._chunk_size or sequences_per_chunk(
-            num_sequences, num_bytes, default_chunk_bytes(is_local=is_local)
-        )
+        chunk_bytes = default_chunk_bytes(is_local=access_to(files).is_local)
+        chunk_size = self._chunk_size or sequences_per_chunk(count, num_bytes, chunk_bytes)
         reader = read_columns(
             list(self._columns.values()),
             self._infos,
-            _core.index.Starts.even(num_sequences, chunk_size),
+            _core.index.Starts.even(count, chunk_size),
             delivered / max(1, num_samples),
         )
         ids: SequenceIds = ShardIds(names[: len(bounds) - 1], bounds)
         return StoredCorpus([reader], ids, names, files=files)
 
-    def warn_of_tokens(self) -> None:
-        """Warn if all that there is seems to be tokens without bounds."""
-        first, *others = self._columns.values()
-        if not others and first.column.sample_offsets is None:
-            shape = first.column.num_samples, *first.column.shape
-            warn_of_tokens(first.files[0].path, shape, first.column.dtype)
-
     def _description(self) -> str:
         names = [file.name for one in self._columns.values() for file in one.files]
         return brief(names, self._infos, self._num_sequences)
-
-
-def _unlike(columns: Mapping[str, ColumnData]) -> str:
-    """Return why files of unequal lengths are streams, and not a sequence each."""
-    (first, one), *others = columns.items()
-    if len(others) < _MANY:
-        return ""
-    for name, other in others:
-        if (other.dtype, other.shape) != (one.dtype, one.shape):
-            return (
-                "; files that are alike but for their lengths would be a sequence each, but "
-                f"samples of {first!r} are {one.dtype} of shape {one.shape}, of {name!r} "
-                f"{other.dtype} of shape {other.shape}"
-            )
-    return "; if each file is a sequence, write NpyDeserializer({'x': [paths]})"
 
 
 def open_arrays(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
@@ -201,7 +179,10 @@ def open_arrays(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     streams = streams_at(files)
     definitions = wanted.definitions(streams)
     made = NpyDeserializer(only_chosen(streams, definitions), definitions, wanted.chunk_size)
-    made.warn_of_tokens()
+    if len(streams) == 1 and isinstance(path := next(iter(streams.values())), os.PathLike):
+        (file,) = stat_all([as_path(path)])
+        header = read_header(file)
+        warn_of_tokens(file.path, header.shape, header.dtype)
     return made
 
 
@@ -215,7 +196,7 @@ def streams_at(paths: Sequence[AnyPath]) -> dict[str, Column]:
     if len(members) < len(files):
         raise ValueError("two files would be one stream: give a dict from stream name to path")
     streams = with_offsets(members)
-    if len(streams) == len(files) and are_sequences(files):
+    if len(streams) == len(files) and _are_sequences(files):
         return {"x": [*files]}
     return dict(streams)
 
@@ -227,6 +208,76 @@ def with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member,
         for name, member in members.items()
         if not (name.endswith(_OFFSETS) and name.removesuffix(_OFFSETS) in members)
     }
+
+
+def _are_sequences(paths: Sequence[AnyPath]) -> bool:
+    """Return True if each file is a sequence: they differ in the number of samples alone."""
+    headers = [read_header(file) for file in stat_all(paths)] if len(paths) > 1 else []
+    kinds = {(header.dtype, header.shape[1:]) for header in headers}
+    lengths = {header.shape[:1] for header in headers}
+    if len(kinds) != 1 or len(lengths) == 1 or () in lengths:
+        return False
+    if headers[0].dtype.kind in "iu" and len(headers[0].shape) == 1:
+        raise ValueError(
+            f"{str(paths[0])!r} and {len(paths) - 1} more are rows of integers of unequal "
+            "lengths: if they are tokens, say the sequence_length to cut them into or the "
+            "end_of_document that parts them; if each file is a sequence, write "
+            "NpyDeserializer({'x': [paths]})"
+        )
+    return True
+
+
+def warn_of_tokens(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Warn if the only data are integers that look like tokens."""
+    if len(shape) == 1 and dtype.kind in "iu" and shape[0] >= _MANY_TOKENS:
+        warnings.warn(
+            f"{place} is one row of {shape[0]} integers, and each is served as a sequence of "
+            "one sample; if they are tokens, say the sequence_length to cut them into, or the "
+            "end_of_document that parts them",
+            stacklevel=2,
+        )
+
+
+def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of an archive of arrays, in memory."""
+    path = the_only(files)
+    if not isinstance(path, Path):
+        raise ValueError(f"{path}: archives are read from local disks only")
+    if wanted.are_documents:
+        raise ValueError(
+            f"{path}: tokens to be cut are in .npy files, or bare, not in archives"
+        )
+    arrays = _load(path)
+    definitions = wanted.definitions(with_offsets(dict(arrays)))
+    for stream, definition in definitions.items():
+        field = definition.field or stream
+        if field in arrays:
+            served = served_dtype(stream, arrays[field].dtype, definition, str(path))
+            if served.name == "bfloat16":
+                arrays[field] = arrays[field].view(served)
+    if len(arrays) == 1:
+        (only,) = arrays.values()
+        warn_of_tokens(str(path), only.shape, only.dtype)
+    data = only_chosen(with_offsets(arrays), definitions)
+    return ArrayDeserializer(data, definitions, chunk_size=wanted.chunk_size, name=path.name)
+
+
+def _load(path: Path) -> dict[str, NDArray[np.generic]]:
+    member = None
+    arrays = {}
+    try:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
+            with zipfile.ZipFile(file) as members:
+                num_bytes = sum(one.file_size for one in members.infolist())
+            check_memory("unpacking it", num_bytes, None)
+            for member in archive.files:
+                arrays[member] = np.asarray(archive[member])
+    except Exception as error:  # damaged bytes make zipfile and NumPy raise a dozen kinds
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        reason = f"the archive cannot be read: {error}"
+        raise DataError(reason, str(path), stream=member) from error
+    return arrays
 
 
 @dataclass(frozen=True)
@@ -246,8 +297,19 @@ def read_header(file: SourceFile) -> NpyHeader:
 
 def has_magic(file: SourceFile) -> bool:
     """Return True if a file begins as ``.npy`` files do."""
-    magic = npy_format.MAGIC_PREFIX
-    return file.head(len(magic)) == magic
+    return file.head(len(npy_format.MAGIC_PREFIX)) == npy_format.MAGIC_PREFIX
+
+
+def read_row_header(file: SourceFile, kinds: str = "iu") -> NpyHeader:
+    """Return the header of a ``.npy`` file that holds one row of numbers."""
+    header = read_header(file)
+    if len(header.shape) != 1 or header.dtype.kind not in kinds:
+        numbers = "numbers" if "f" in kinds else "integers"
+        raise DataError(
+            f"it must be one row of {numbers}, not {header.dtype} of shape {header.shape}",
+            file.path,
+        )
+    return header
 
 
 def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
@@ -264,16 +326,7 @@ def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
         if version not in readers:
             raise ValueError(f"version {version} is not supported, only 1.0, 2.0 and 3.0")
         shape, fortran_order, dtype = readers[version](content, max_header_size=_MAX_HEADER)
-    except (
-        ValueError,
-        EOFError,
-        SyntaxError,
-        TokenError,
-        TypeError,
-        KeyError,
-        MemoryError,
-        RecursionError,
-    ) as error:
+    except Exception as error:  # NumPy's parser raises a dozen kinds
         raise DataError(
             f"this is no .npy file, or its header is damaged: {error}", name
         ) from None
@@ -305,16 +358,40 @@ def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
 
 def open_column(stream: str, given: Column, definition: StreamDef) -> FileColumn:
     """Open one stream of ``.npy`` files; see `NpyDeserializer`."""
-    if not isinstance(given, str | os.PathLike | tuple):
-        return _open_sequences(stream, find_files(given, as_given=True).files, definition)
-    paths = given if isinstance(given, tuple) else (given,)
-    values, *offsets = stat_all([as_path(path) for path in paths])
-    header = read_header(values)
-    dtype = served_dtype(stream, header.dtype, definition, values.path, header.shape)
-    column = _column_of(dtype, header)
-    if offsets:
+    offsets: list[SourceFile] = []
+    is_one = isinstance(given, str | os.PathLike | tuple)
+    if is_one:
+        paths = given if isinstance(given, tuple) else (given,)
+        first, *offsets = stat_all([as_path(path) for path in paths])
+        files = [first]
+    else:
+        files = find_files(given, as_given=True).files
+    headers = [read_header(file) for file in files]
+    stored, shape = headers[0].dtype, headers[0].shape[1:]
+    for file, header in zip(files, headers, strict=True):
+        dtype = served_dtype(stream, header.dtype, definition, file.path, header.shape)
+        if (header.dtype, header.shape[1:]) != (stored, shape):
+            raise DataError(
+                f"it has samples of {header.dtype} of shape {header.shape[1:]}, others of "
+                f"{stored} of shape {shape}; save all in one type",
+                file.path,
+                stream=stream,
+            )
+    lengths = [header.shape[0] for header in headers]
+    column = ColumnData(None, dtype, shape, sum(lengths))
+    if dtype.hasobject:
+        column = replace(column_of_bytes([]), values=None, num_samples=sum(lengths))
+    if not is_one:
+        column = replace(column, sample_offsets=offsets_of(lengths))
+    elif offsets:
         column = _with_offsets(stream, column, offsets[0])
-    return _in_files(column, [values], [header])
+    pieces = [
+        (number, header.offset, file.size - header.offset)
+        for number, (file, header) in enumerate(zip(files, headers, strict=True))
+    ]
+    # Bytes of no type are served as a type of their size.
+    is_same = stored == dtype or stored.kind == "V"
+    return FileColumn(column, files, np.array(pieces, np.uint64), None if is_same else stored)
 
 
 def served_dtype(
@@ -336,130 +413,33 @@ def served_dtype(
                 f"it has several texts in a row: shape {shape}", path, stream=stream
             )
         return np.dtype(object)
-    wanted = None if definition.dtype is None else np.dtype(definition.dtype)
-    is_bare = stored.kind == "V" and stored.names is None and stored.subdtype is None
-    if is_bare and wanted is not None and (wanted.name, stored.itemsize) == ("bfloat16", 2):
-        return wanted
+    is_bare = stored.str == "|V2" and not (stored.names or stored.shape)
+    if is_bare and definition.dtype is not None:
+        wanted = np.dtype(definition.dtype)
+        if wanted.name == "bfloat16":
+            return wanted
     native = stored.newbyteorder("=")
     is_number = native.kind == "c" or element_type(native) != _core.base.ElementType.opaque
     if native.kind not in "biufc" or not is_number:
         name = "records" if stored.names else str(stored)
-        hint = ""
-        if is_bare and stored.itemsize == 2:
-            hint = "; if these are bfloat16, declare StreamDef(dtype='bfloat16')"
+        hint = "; if these are bfloat16, declare StreamDef(dtype='bfloat16')" if is_bare else ""
         raise DataError(
             f"it holds {name:.80}, neither numbers nor texts{hint}", path, stream=stream
         )
     return native
 
 
-def warn_of_tokens(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Warn if the only data are integers that look like tokens."""
-    if len(shape) == 1 and dtype.kind in "iu" and shape[0] >= _MANY_TOKENS:
-        warnings.warn(
-            f"{place} is one row of {shape[0]} integers, and each is served as a sequence of "
-            "one sample; if they are tokens, say the sequence_length to cut them into, or the "
-            "end_of_document that parts them",
-            stacklevel=2,
-        )
-
-
-def are_sequences(paths: Sequence[AnyPath]) -> bool:
-    """Return True if each file is a sequence: they differ in the number of samples alone."""
-    if len(paths) < 2:
-        return False
-    headers = [read_header(file) for file in stat_all(paths)]
-    if any(not header.shape for header in headers):
-        return False
-    kinds = {(header.dtype, header.shape[1:]) for header in headers}
-    if len(kinds) > 1 or len({header.shape[0] for header in headers}) == 1:
-        return False
-    if headers[0].dtype.kind in "iu" and len(headers[0].shape) == 1:
-        raise ValueError(
-            f"{str(paths[0])!r} and {len(paths) - 1} more are rows of integers of unequal "
-            "lengths: if they are tokens, say the sequence_length to cut them into or the "
-            "end_of_document that parts them, as RawTokensDeserializer takes them too; if "
-            "each file is a sequence, write NpyDeserializer({'x': [paths]})"
-        )
-    return True
-
-
-def _open_sequences(
-    stream: str, files: Sequence[SourceFile], definition: StreamDef
-) -> FileColumn:
-    """Return files of which each is a sequence."""
-    headers = [read_header(file) for file in files]
-    first = headers[0]
-    dtype: np.dtype[Any] | None = None
-    for file, header in zip(files, headers, strict=True):
-        own = served_dtype(stream, header.dtype, definition, file.path, header.shape)
-        dtype = own if dtype is None else _common_dtype(dtype, own, definition)
-        if dtype is None or header.shape[1:] != first.shape[1:]:
-            raise DataError(
-                f"it has samples of {header.dtype} of shape {header.shape[1:]}, others of "
-                f"{first.dtype} of shape {first.shape[1:]}; numbers of several types need a "
-                "declared dtype",
-                file.path,
-                stream=stream,
-            )
-    assert dtype is not None
-    lengths = [header.shape[0] for header in headers]
-    whole = NpyHeader((sum(lengths), *first.shape[1:]), first.dtype, first.offset)
-    column = replace(_column_of(dtype, whole), sample_offsets=offsets_of(lengths))
-    return _in_files(column, files, headers)
-
-
-def _common_dtype(
-    one: np.dtype[Any], other: np.dtype[Any], definition: StreamDef
-) -> np.dtype[Any] | None:
-    """Return the type that holds the numbers of both exactly, if they may be mixed."""
-    if one == other:
-        return one
-    if definition.dtype is None or {one.kind, other.kind} - {*"biuf"}:
-        return None
-    common = np.result_type(one, other)
-    # 64-bit integers are no floats: NumPy would round them.
-    is_exact = common.kind != "f" or all(
-        kind.kind == "f" or kind.itemsize < 8 for kind in (one, other)
-    )
-    return common if is_exact else None
-
-
-def _column_of(dtype: np.dtype[Any], header: NpyHeader) -> ColumnData:
-    """Return samples of which only their number is known yet."""
-    num_samples = header.shape[0]
-    if dtype.hasobject:
-        return replace(column_of_bytes([]), values=None, num_samples=num_samples)
-    return ColumnData(None, dtype, header.shape[1:], num_samples)
-
-
-def _in_files(
-    column: ColumnData, files: Sequence[SourceFile], headers: Sequence[NpyHeader]
-) -> FileColumn:
-    pieces = [
-        (number, header.offset, file.size - header.offset)
-        for number, (file, header) in enumerate(zip(files, headers, strict=True))
-    ]
-    # Bytes of no type are served as a type of their size.
-    stored = [column.dtype if h.dtype.kind == "V" else h.dtype for h in headers]
-    is_same = all(one == column.dtype for one in stored)
-    return FileColumn(
-        column, files, np.array(pieces, np.uint64), stored=None if is_same else stored
-    )
-
-
 def _with_offsets(stream: str, column: ColumnData, file: SourceFile) -> ColumnData:
-    """Return a column with the offsets of a file: mapped if they are many, else in memory."""
-    header = read_header(file)
-    if len(header.shape) != 1 or header.dtype.kind not in "iu":
-        raise DataError(
-            f"offsets must be one row of integers, got {header.dtype} of shape {header.shape}",
-            file.path,
-            stream=stream,
-        )
+    """Return a column with the offsets of a file: mapped if they are many, else in memory.
+
+    Only those of a local file that are stored as they are used need no copy.
+    """
+    header = read_row_header(file)
+    is_plain = header.dtype == np.int64 and header.offset % header.dtype.itemsize == 0
+    is_large = header.shape[0] > MANY_SEQUENCES and not column.is_bytes
     mapped = None
-    if header.shape[0] > MANY_SEQUENCES and not column.is_bytes:
-        mapped = _map_offsets(file, header)
+    if is_large and is_plain and isinstance(file, LocalFile):
+        mapped = _core.read.MappedOffsets.map(file.listed(), header.offset, header.shape[0])
     if mapped is None:
         loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
         offsets = np.ascontiguousarray(loaded, dtype=np.int64)
@@ -473,11 +453,3 @@ def _with_offsets(stream: str, column: ColumnData, file: SourceFile) -> ColumnDa
     except ValueError as error:
         raise DataError(str(error), file.path, stream=stream) from None
     return column
-
-
-def _map_offsets(file: SourceFile, header: NpyHeader) -> _core.read.MappedOffsets | None:
-    """Return offsets that need no copy: local and stored as they are used; else None."""
-    is_aligned = header.offset % header.dtype.itemsize == 0
-    if not isinstance(file, LocalFile) or header.dtype != np.int64 or not is_aligned:
-        return None
-    return _core.read.MappedOffsets.map(file.listed(), header.offset, header.shape[0])

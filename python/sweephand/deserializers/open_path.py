@@ -10,21 +10,17 @@ from pathlib import Path
 from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.data_in_memory import advice_for
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
-from sweephand.deserializers.format import TEXT, Format, Look, Wanted, known_formats
+from sweephand.deserializers.format import DOCUMENTS, TEXT, Format, Look, Wanted, known_formats
+from sweephand.errors import some_of
 from sweephand.files.find import list_paths, paths_like
 from sweephand.files.index_file import Keep
 from sweephand.files.local import not_found
-from sweephand.files.paths import (
-    AnyPath,
-    files_at,
-    folders_at,
-)
+from sweephand.files.paths import AnyPath, files_at, folders_at
 from sweephand.files.source_file import Files, empty_corpus, refuse_pointer
 
-_MOST_NAMES = 6  # in a message
 _METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _NOTHING = Format("nothing", "")  # a file without content is a shard of any format
+_UNKNOWN = Format("no format that is known here", "")
 
 
 def open(
@@ -59,8 +55,8 @@ def open(
     dtype : str, optional
         Of files of bare numbers, which do not hold their dtype.
     sequence_length, end_of_document : int, optional
-        Of bare numbers and of ``.npy`` files and archives with a row of tokens: the tokens of a
-        sequence, or the one that ends every document. Several such files are one corpus.
+        Of bare numbers and of ``.npy`` files with a row of tokens: the tokens of a sequence, or
+        the one that ends every document. Several such files are one corpus.
     index : {"auto", "cache", None}
         Where the index of formats is kept that need one.
 
@@ -87,7 +83,7 @@ def open(
         streams, size_stream, chunk_size, dtype, sequence_length, index, end_of_document
     )
     found = look_at(place)
-    return found.format.opener()(found.paths, wanted)
+    return found.format.open(found.paths, wanted)
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,7 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
     look = Look(path)
     if look.is_empty:
         return Found(_NOTHING, [path])
-    if not look.exists:
+    if look.file is None and not path.exists():
         if known := _format_of(look, [known for known in formats if known.pairs]):
             return Found(known, [path])
         if isinstance(path, Path):
@@ -123,10 +119,10 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
         return Found(known, [path])
     if look.is_dir:
         return _look_into(path, formats)
-    if advice := advice_for_file(path):
-        raise ValueError(f"{str(path)!r} holds {advice}")
-    names = ", ".join(known.name for known in formats)
-    raise ValueError(f"{str(path)!r} is of no format that is known here: {names}")
+    raise ValueError(
+        f"{str(path)!r} begins with {look.head[:16]!r} and is of {_UNKNOWN.name}: "
+        f"{', '.join(known.name for known in formats)}"
+    )
 
 
 def _format_of(look: Look, among: Sequence[Format]) -> Format | None:
@@ -139,37 +135,26 @@ def _look_into(folder: AnyPath, formats: Sequence[Format]) -> Found:
     files = files_at(folder)
     if not files:
         return _look_into_folders(folder, formats)
-    files = [file for file in files if not is_named_as_document(file)] or files
+    of_tar = {f"{file.stem}.idx" for file in files if file.suffix == ".tar"}
+    data = [
+        one for one in files if not DOCUMENTS.fullmatch(one.name) and one.name not in of_tar
+    ]
     found = []
-    unknown = []
-    for kind in _by_kind(files):
+    for kind in _by_kind(data or files):
         look = next((look for look in map(Look, kind) if not look.is_empty), None)
         known = _NOTHING if look is None else _format_of(look, formats)
-        if look is not None and known is None and is_document(look.path):
-            continue
-        if known:
-            found.append(Found(known, kind))
-        else:
-            unknown += kind
-    has_metadata = any(file.name in _METADATA for file in files)
-    if has_metadata and (unknown or (len(files) == 1 and folders_at(folder))):
+        found.append(Found(known or _UNKNOWN, kind))
+    if len(found) > 1:  # notes beside data are no data
+        found = [one for one in found if one.format is not TEXT] or found
+    is_alone = len(files) == 1 and bool(folders_at(folder))
+    has_others = is_alone or any(one.format is _UNKNOWN for one in found)
+    if has_others and any(file.name in _METADATA for file in files):
         raise ValueError(
             f"{str(folder)!r} holds what its metadata name, as in Hugging Face's folders: give "
             "sh.MapDeserializer the dataset of datasets.load_dataset('imagefolder', "
             "data_dir=...), or 'audiofolder'"
         )
-    if len(found) > 1:  # notes beside data are no data
-        found = [one for one in found if one.format is not TEXT] or found
-    if found and not unknown:
-        return _one_format(found, [folder])
-    first = (unknown or files)[0]
-    advice = advice_for_file(first) or "data of no format that is known here"
-    if not found:
-        raise ValueError(f"{str(folder)!r} holds {_count(files)} with {advice}")
-    raise ValueError(
-        f"{str(folder)!r} holds {_counted(found)} and {_count(unknown)} with {advice}; "
-        f"{_by_pattern(found)}"
-    )
+    return _one_format(found, [folder])
 
 
 def _look_into_folders(folder: AnyPath, formats: Sequence[Format]) -> Found:
@@ -182,28 +167,34 @@ def _look_into_folders(folder: AnyPath, formats: Sequence[Format]) -> Found:
     for known in formats:
         if known.joins_folders and all(known.is_at(Look(one)) for one in inner):
             return Found(known, inner)
-    pictures = [file for one in inner[:_MOST_NAMES] for file in files_at(one)[:1]]
-    hints = [advice_for_file(file) for file in pictures]
-    advice = next((hint for hint in hints if hint and not hint.startswith("text")), None)
-    names = ", ".join(one.name for one in inner[:_MOST_NAMES])
-    more = ", ..." if len(inner) > _MOST_NAMES else ""
-    message = f"{str(folder)!r} holds no file but the folders {names}{more}"
-    if advice and pictures:
-        raise ValueError(f"{message}, with {advice}")
-    raise ValueError(f"{message}: open one of them, such as {str(inner[0])!r}")
+    names = some_of([one.name for one in inner])
+    raise ValueError(
+        f"{str(folder)!r} holds no file but the folders {names}: open one of them, such as "
+        f"{str(inner[0])!r}"
+    )
 
 
 def _one_format(found: Sequence[Found], places: Sequence[AnyPath]) -> Found:
-    formats = dict.fromkeys(one.format for one in found if one.format is not _NOTHING)
+    files: dict[Format, list[AnyPath]] = {}
+    for one in sorted(found, key=lambda one: one.format is _UNKNOWN):
+        files.setdefault(one.format, []).extend(one.paths)
+    formats = [known for known in files if known is not _NOTHING]
     if not formats:
         raise empty_corpus([str(path) for one in found for path in one.paths])
-    if len(formats) > 1:
-        where = ", ".join(repr(str(place)) for place in places[:2])
-        more = ", ..." if len(places) > 2 else ""
-        raise ValueError(
-            f"{where}{more} hold several formats, {_counted(found)}; {_by_pattern(found)}"
+    if len(formats) > 1 or formats[0] is _UNKNOWN:
+        where = some_of([repr(str(place)) for place in places], 2)
+        counted = ", ".join(
+            f"{known.name} ({some_of([path.name for path in paths], 1)})"
+            for known, paths in files.items()
         )
-    return Found(next(iter(formats)), [path for one in found for path in one.paths])
+        if len(formats) == 1:
+            raise ValueError(f"{where} holds {counted}")
+        suffix = next((path.suffix for path in files[formats[0]] if path.suffix), ".jsonl")
+        raise ValueError(
+            f"{where} holds several formats, {counted}; open those of one by a pattern, such "
+            f"as '*{suffix}'"
+        )
+    return Found(formats[0], [path for one in found for path in one.paths])
 
 
 def _by_kind(files: Sequence[AnyPath]) -> list[list[AnyPath]]:
@@ -212,22 +203,3 @@ def _by_kind(files: Sequence[AnyPath]) -> list[list[AnyPath]]:
     for file in files:
         kinds.setdefault(re.sub(r"\d+", "0", file.suffix), []).append(file)
     return list(kinds.values())
-
-
-def _counted(found: Sequence[Found]) -> str:
-    """Return how many files there are of which format."""
-    counts: dict[str, list[AnyPath]] = {}
-    for one in found:
-        counts.setdefault(one.format.name, []).extend(one.paths)
-    return ", ".join(f"{_count(paths)} of {name}" for name, paths in counts.items())
-
-
-def _count(files: Sequence[AnyPath]) -> str:
-    if len(files) == 1:
-        return f"1 file ({files[0].name})"
-    return f"{len(files)} files ({files[0].name}, ...)"
-
-
-def _by_pattern(found: Sequence[Found]) -> str:
-    suffix = next((path.suffix for one in found for path in one.paths if path.suffix), ".jsonl")
-    return f"open those of one by a pattern, such as '*{suffix}'"

@@ -13,8 +13,7 @@ from sweephand.base.checks import check_choice
 from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike
-from sweephand.deserializers.foreign import is_named_as_document
-from sweephand.deserializers.format import Look
+from sweephand.deserializers.format import DOCUMENTS, Look
 from sweephand.deserializers.tokens import one_stream
 from sweephand.deserializers.units.line_units import LineConverter, LinePlace, LineUnits
 from sweephand.deserializers.units.unit_scan import Columns, RowIds, SampleType
@@ -97,4 +96,4 @@ class _TextLines:
 
 def is_text(look: Look) -> bool:
     """Return True if a file of lines holds data, by its name: a README does not."""
-    return not is_named_as_document(look.path)
+    return not DOCUMENTS.fullmatch(look.path.name)

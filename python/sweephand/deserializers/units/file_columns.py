@@ -17,7 +17,6 @@ from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import (
     ColumnData,
     column_of_bytes,
-    concat_columns,
     offsets_of,
     read_offsets,
     take,
@@ -39,14 +38,9 @@ class FileColumn:
     files: Sequence[SourceFile]
     # file number, byte where it begins, and size, of consecutive values; shape (pieces, 3)
     pieces: NDArray[np.uint64]
-    # Of every piece, whole samples of numbers of another type or byte order, or of texts of a
-    # fixed width, which are converted when they are read; None: they lie as they are served.
-    stored: Sequence[np.dtype[Any]] | None = None
-
-    @property
-    def is_of_several(self) -> bool:
-        """True if every sequence is a file of its own."""
-        return len(self.files) > 1 and len(self.files) == self.column.num_sequences
+    # Of numbers of another byte order, or texts of a fixed width, which are converted when they
+    # are read; None: they lie as they are served.
+    stored: np.dtype[Any] | None = None
 
     def in_place(self) -> ColumnData:
         """Return the column as the core reads it in local files."""
@@ -85,34 +79,24 @@ class FileColumn:
             sample_offsets=offsets,
             element_offsets=None if elements is None else elements - elements[0],
         )
-        stored = None if self.stored is None else self.stored[which]
-        return FileColumn(column, self.files, pieces.astype(np.uint64), stored)
+        return FileColumn(column, self.files, pieces.astype(np.uint64), self.stored)
 
     def filled(self, contents: Sequence[NDArray[np.uint8]]) -> ColumnData:
         """Return the column with values, whose bytes are those of each piece."""
         column = self.column
         if column.values is not None:
             return column
-        if self.stored is None:
-            content = contents[0] if len(contents) == 1 else _joined(contents)
-            if column.element_offsets is None:
-                content = content.view(column.dtype).reshape(-1, *column.shape)
+        content: NDArray[Any] = contents[0] if len(contents) == 1 else _joined(contents)
+        if column.element_offsets is not None and self.stored is None:
             return replace(column, values=content)
-        pairs = zip(contents, self.stored, strict=True)
-        parts = [self._converted(one.view(stored)) for one, stored in pairs]
-        loaded = concat_columns(parts or [self._converted(np.empty(0, column.dtype))])
-        return replace(loaded, sample_offsets=column.sample_offsets)
-
-    def _converted(self, values: NDArray[Any]) -> ColumnData:
-        """Return values as they are served, each sample a sequence."""
-        column = self.column
+        content = content.view(column.dtype if self.stored is None else self.stored)
         if column.is_bytes:
-            texts = values.tolist()
-            if values.dtype.kind != "S":
+            texts = content.tolist()
+            if content.dtype.kind != "S":
                 texts = [one.encode(errors="surrogateescape") for one in texts]
-            return column_of_bytes(texts)
-        values = values.reshape(-1, *column.shape).astype(column.dtype, copy=False)
-        return ColumnData(values, column.dtype, column.shape, len(values))
+            return replace(column_of_bytes(texts), sample_offsets=column.sample_offsets)
+        values = content.reshape(column.num_samples, *column.shape)
+        return replace(column, values=values.astype(column.dtype, copy=False))
 
     @cached_property
     def _byte_starts(self) -> NDArray[np.int64]:
@@ -122,14 +106,10 @@ class FileColumn:
     def _byte_at(self, sample: int) -> int:
         """Return the place of a sample in the run of all pieces."""
         column = self.column
-        if self.stored is None:
-            if column.element_offsets is not None:
-                return int(column.element_offsets[sample])
-            return sample * math.prod(column.shape) * column.dtype.itemsize
-        sizes = np.array([one.itemsize for one in self.stored]) * math.prod(column.shape)
-        ends = offsets_of(np.diff(self._byte_starts) // sizes)
-        piece = min(int(np.searchsorted(ends, sample, side="right")) - 1, len(sizes) - 1)
-        return int(self._byte_starts[piece] + (sample - ends[piece]) * sizes[piece])
+        if column.element_offsets is not None and self.stored is None:
+            return int(column.element_offsets[sample])
+        stored = column.dtype if self.stored is None else self.stored
+        return sample * math.prod(column.shape) * stored.itemsize
 
 
 def read_columns(
