@@ -184,7 +184,9 @@ def _fetch(columns: Sequence[FileColumn]) -> list[list[NDArray[np.uint8]]]:
             content = file.fetch(start, max(sum(one[:2]) for one in group) - start)
             file.check_unchanged()
             for begin, size, number, place in group:
-                found[number][place] = content[begin - start : begin - start + size]
+                own = content[begin - start : begin - start + size]
+                # A copy is aligned, and keeps no other values in memory.
+                found[number][place] = own if len(group) == 1 else own.copy()
     return found
 
 
