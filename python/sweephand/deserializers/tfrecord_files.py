@@ -107,7 +107,7 @@ class TFRecordDeserializer(LineUnits):
     ([array([1, 2, 3], dtype=int32), array([4, 5], dtype=int32)], array([0, 1]))
     """
 
-    format = "tfrecord 1"
+    format = "tfrecord 2"
     float_bytes = 0
     is_text = False
 

@@ -131,9 +131,8 @@ class SampleType:
         return are_numbers and replace(other, dtype=self.dtype) == self
 
     def to_fact(self) -> list[Any]:
-        """Return it as JSON; sparseness is mentioned only where it is true."""
-        fact: list[Any] = [self.dtype, self.shape, self.is_ragged]
-        return [*fact, True] if self.is_sparse else fact
+        """Return it as JSON."""
+        return [self.dtype, self.shape, self.is_ragged, self.is_sparse]
 
     @classmethod
     def from_fact(cls, fact: Sequence[Any]) -> Self:
