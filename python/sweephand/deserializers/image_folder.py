@@ -172,7 +172,9 @@ class ImageFolder(SelfDescribed):
         skipped = []
         if "image" in self._fields.values():
             at_once = _READ_AT_ONCE if len(numbers) >= 2 * _READ_AT_ONCE else 1
-            found = side_by_side(self._read_run, numbers.tolist(), at_once)
+            found = side_by_side(
+                lambda run: list(map(self.read, run)), numbers.tolist(), at_once
+            )
             for place, one in enumerate(found):
                 if isinstance(one, DataError):
                     ledger.add(one)
@@ -181,9 +183,6 @@ class ImageFolder(SelfDescribed):
                     contents[place] = one
         columns = self._columns(contents, self._files.labels[numbers])
         return make_chunk(list(columns.values()), owned=False, skipped=skipped)
-
-    def _read_run(self, numbers: list[int]) -> list[bytes | DataError]:
-        return [self.read(number) for number in numbers]
 
     def read(self, number: int) -> bytes | DataError:
         """Return the bytes of a picture, or why it cannot be read."""
