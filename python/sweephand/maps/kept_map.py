@@ -7,16 +7,20 @@ beside the index, which has the place of every chunk in it.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sample_form import SampleForm, Samples
@@ -32,6 +36,7 @@ from sweephand.maps.task import Measured, MeasuringTask, OpenedMap
 from sweephand.run.records import read_block
 
 _DAMAGED = "the file that keeps what a map made is damaged; delete it, and it is made again"
+_ARRAYS = ("values", "sample_offsets", "element_offsets", "indices")  # of a column
 _NEARLY = 1e-3  # of the largest number: processors sum in other orders
 
 
@@ -96,7 +101,9 @@ def _corpus_of(
     file = stat_file(_data_of(found.path))
     kept, expansion = stored.keep(found.counts > 0), Expansion.of(found)
     reader = StoredReader(
-        core=_core.read.CallbackDeserializer(partial(_load, file, found.arrays["chunks"])),
+        core=_core.read.CallbackDeserializer(
+            partial(_load, file, found.arrays["chunks"], streams)
+        ),
         streams=streams,
         chunks=expansion.chunks(kept),
         measure=lambda: expansion.sizing(kept),
@@ -109,7 +116,9 @@ def _corpus_of(
     return expansion.corpus(kept, reader)
 
 
-def _load(file: LocalFile, offsets: Any, chunk: int) -> _core.read.Chunk:
+def _load(
+    file: LocalFile, offsets: NDArray[np.uint64], streams: list[StreamInfo], chunk: int
+) -> _core.read.Chunk:
     """Return a chunk; DataError if the bytes are not those that were written."""
     file.check_unchanged()
     offset = int(offsets[chunk])
@@ -117,9 +126,12 @@ def _load(file: LocalFile, offsets: Any, chunk: int) -> _core.read.Chunk:
         opened.seek(offset)
         try:
             _, packed = read_block(opened)
-            return _core.read.unpack(np.frombuffer(packed, np.uint8), None)
         except ValueError as error:
             raise DataError(_DAMAGED, file.path, offset) from error
+    with np.load(BytesIO(packed), allow_pickle=False) as arrays:
+        return make_chunk(
+            [_column(number, info, arrays) for number, info in enumerate(streams)]
+        )
 
 
 def _compare(
@@ -211,14 +223,32 @@ def _make(
 
 
 def _packed(form: SampleForm, chunk: Measured) -> bytes:
-    """Return what was made of the sequences of a chunk, packed."""
+    """Return what was made of the sequences of a chunk, as a file of NumPy's arrays."""
     samples = [one for several in chunk.made for one in several]
     if not samples:
         return b""
-    made = make_chunk(list(form.to_columns(samples).values()))
-    packed = _core.read.empty_bytes(_core.read.packed_bytes(made))
-    _core.read.pack(made, packed)
-    return packed.tobytes()
+    arrays: dict[str, Any] = {}
+    for number, column in enumerate(form.to_columns(samples).values()):
+        for name in _ARRAYS:
+            if (array := getattr(column, name)) is not None:
+                # NumPy's files do not know the types of other libraries.
+                plain = array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
+                arrays[f"{name} {number}"] = plain
+    file = BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def _column(number: int, info: StreamInfo, arrays: Mapping[str, NDArray[Any]]) -> ColumnData:
+    names = {name: f"{name} {number}" for name in _ARRAYS}
+    held: dict[str, Any] = {
+        name: arrays[named] for name, named in names.items() if named in arrays
+    }
+    values, ends = held.pop("values"), held.get("element_offsets")
+    if info.dtype.kind == "V":
+        values = values.view(info.dtype)
+    num_samples = len(values) if ends is None else len(ends) - 1
+    return ColumnData(values, info.dtype, info.shape, num_samples, **held)
 
 
 def _check_sizes(opened: OpenedMap, first: int, chunk: Measured) -> None:

@@ -6,7 +6,7 @@ They lie in an index of their own. While a map is measured, a file grows there, 
     first block   label: digest of the meaning and the files, 32 hex digits
     other blocks  label: u32, little endian; 1 if the map returned lists, of how many sequences
                   it is, of each of them how many are made of it, and the sizes of those
-                  payload: what was made, as a packed chunk, if the map has ``cache=True``
+                  payload: what was made, as a file of NumPy's arrays, with ``cache=True``
 """
 
 from __future__ import annotations
