@@ -9,9 +9,6 @@
 namespace sweephand {
 namespace {
 
-// From this number of workers on, a worker's share is found lane by lane, and sorted.
-constexpr std::uint32_t kFewestToPass = 4;
-
 Sharing sharing_of(const Timeline& timeline, const Request& request) {
   if (!timeline.settings().randomize) return Sharing::kDeal;
   if (timeline.corpus().sizes->common() == 1) return Sharing::kEvenCounts;
@@ -50,27 +47,6 @@ void FitPlanner::seek(std::uint64_t time) {
   is_moved_ = true;
 }
 
-// Nothing may depend on the places of other workers' sequences in the minibatch.
-bool FitPlanner::may_pass_lanes(const Request& request) const {
-  if (request.num_workers < kFewestToPass || request.bans != nullptr) return false;
-  if (timeline_->corpus().masks != nullptr) return false;
-  const Sharing sharing = sharing_of(*timeline_, request);
-  return sharing == Sharing::kLanes || sharing == Sharing::kEvenCosts;
-}
-
-// The beginning of the global minibatch by lane, where its order is not needed.
-std::vector<LaneRun> FitPlanner::pass_lanes(const Request& request, Plan& plan) {
-  const std::uint64_t end = std::min(limit_, request.end);
-  if (time() >= end || !may_pass_lanes(request)) return {};
-  if (cursor_->sweep_done()) cursor_->enter_next_sweep();
-  std::vector<LaneRun> passed = cursor_->pass(std::min(request.num_samples, end - time()));
-  if (passed.empty()) return passed;
-  plan.sweep = cursor_->sweep();
-  if (request.tells_blocks) cursor_->add_blocks(passed, number_, plan.blocks);
-  for (const LaneRun& run : passed) plan.num_sequences += run.count;
-  return passed;
-}
-
 // True if a minibatch that has come to the end of a sweep ends there.
 bool FitPlanner::ends_with_sweep(const Request& request, Plan& plan) const {
   if (!cursor_->sweep_done()) return false;
@@ -78,14 +54,12 @@ bool FitPlanner::ends_with_sweep(const Request& request, Plan& plan) const {
   return !request.crosses_sweeps || request.num_samples == Request::kToSweepEnd;
 }
 
-// The global minibatch, or the rest of it after the passed part.
+// The global minibatch.
 void FitPlanner::take(const Request& request, Plan& plan,
                       std::vector<PlannedSequence>& minibatch) {
   minibatch.clear();
   minibatch.reserve(num_sequences_ + num_sequences_ / 8);
-  const bool has_passed = plan.num_sequences != 0;
-  std::uint64_t room = request.num_samples - (time() - plan.nominal_time);
-  if (has_passed && (ends_with_sweep(request, plan) || room == 0)) return;
+  std::uint64_t room = request.num_samples;
   const std::uint64_t end = std::min(limit_, request.end);
   while (time() < end) {
     if (cursor_->sweep_done()) cursor_->enter_next_sweep();
@@ -93,7 +67,7 @@ void FitPlanner::take(const Request& request, Plan& plan,
     std::uint64_t samples = 0;
     std::size_t count = 0;
     // The first sequence is taken whatever its size.
-    const bool is_first = !has_passed && minibatch.empty();
+    const bool is_first = minibatch.empty();
     const auto takes_next = [&] {
       return samples + ahead[count].size <= room || (count == 0 && is_first);
     };
@@ -120,20 +94,14 @@ Plan FitPlanner::next(const Request& request) {
   plan.nominal_time = time();
   ++number_;
   if (is_moved_ && request.tells_blocks) cursor_->open_blocks(plan.blocks);
-  const std::vector<LaneRun> passed = pass_lanes(request, plan);
   take(request, plan, minibatch_);
   is_moved_ = is_moved_ && !request.tells_blocks;
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   num_sequences_ = minibatch_.size();
-  plan.num_sequences += num_sequences_;
+  plan.num_sequences = num_sequences_;
   plan.end_of_data = plan.num_sequences == 0;
   const ShareRule rule = fit_share_rule(*timeline_, request, plan);
-  if (!passed.empty()) {
-    plan.counted = {plan.num_samples, plan.num_sequences, plan.num_sequences};
-    plan.share = share_of(passed, minibatch_, request.num_workers, request.rank, rule);
-    return plan;
-  }
   plan.counted =
       count_sequences(minibatch_, request.bans, timeline_->corpus().masks.get(), plan);
   give_share(minibatch_, rule, request, plan);

@@ -33,8 +33,6 @@ class FitPlanner final : public Planner {
                                           std::uint64_t num_samples) const override;
 
  private:
-  bool may_pass_lanes(const Request& request) const;
-  std::vector<LaneRun> pass_lanes(const Request& request, Plan& plan);
   bool ends_with_sweep(const Request& request, Plan& plan) const;
   void take(const Request& request, Plan& plan, std::vector<PlannedSequence>& minibatch);
 

@@ -23,144 +23,71 @@ inline std::uint32_t first_owner(std::size_t lane, std::uint32_t num_workers) no
 
 class Loads {
  public:
-  // The minibatch begins with `runs`, which are by lane, and goes on with `rest`, in order.
-  // Each sequence of the rest is looked at, and of runs only those of workers that give some,
-  // unless the cost is not in proportion to samples.
-  Loads(std::span<const LaneRun> runs, std::span<const PlannedSequence> rest,
-        std::uint32_t num_workers, const Cost& cost);
+  // Of a minibatch in order.
+  Loads(std::span<const PlannedSequence> minibatch, std::uint32_t num_workers,
+        const Cost& cost);
 
   // Moves one sequence from the fullest worker to the emptiest; of equals the lowest rank.
   // Returns whether there was need, and one that fits.
   bool even();
 
-  // What a worker has, in the order of the minibatch.
-  std::vector<PlannedSequence> share(std::uint32_t worker);
-
-  // The worker of each sequence of the rest. REQUIRES: there are no runs
+  // The worker of each sequence.
   std::vector<std::uint32_t> owners() const;
 
  private:
   static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
-  static constexpr std::uint64_t kRest = std::uint64_t{1} << 63;  // above all keys
 
   struct Worker {
     uint128 load = 0;
     std::uint64_t samples = 0;   // before any is moved
     std::uint32_t first = kEnd;  // of what it has, in no order
-    bool is_listed = false;      // that includes what it has in runs
   };
 
   void give();
-  void give_runs();
-  void list(std::uint32_t worker);
-  void add(std::uint32_t worker, std::uint32_t j) noexcept;
-
-  // Sequences are those of the rest, and behind them those of runs that were listed.
-  const PlannedSequence& sequence(std::uint32_t j) const noexcept {
-    return j < rest_.size() ? rest_[j] : listed_[j - rest_.size()].sequence;
-  }
-  std::uint64_t key(std::uint32_t j) const noexcept {
-    return j < rest_.size() ? kRest + j : listed_[j - rest_.size()].key;
+  void add(std::uint32_t worker, std::uint32_t j) noexcept {
+    next_[j] = std::exchange(workers_[worker].first, j);
   }
   uint128 cost_of(std::uint32_t j) const {
-    return cost_.of(sequence(j).sequence, 0, sequence(j).size);
+    return cost_.of(minibatch_[j].sequence, 0, minibatch_[j].size);
   }
-  bool is_linear() const noexcept { return !cost_.is_quadratic && cost_.items.empty(); }
   std::uint32_t* best_to_move(std::uint32_t& first, uint128 gap);
   void change(std::uint32_t worker, uint128 load);
 
-  std::span<const LaneRun> runs_;
-  std::span<const PlannedSequence> rest_;
+  std::span<const PlannedSequence> minibatch_;
   Cost cost_;
-  std::vector<KeyedSequence> listed_;
   std::vector<std::uint32_t> next_;  // the one behind each that its worker has; or kEnd
   std::vector<Worker> workers_;
   std::set<std::pair<uint128, std::uint32_t>> by_load_;
   uint128 total_ = 0;
 };
 
-// The sequences that the lanes of a worker have in `runs`, which are by lane, in no order.
-std::vector<KeyedSequence> sequences_of(std::span<const LaneRun> runs, std::uint32_t worker,
-                                        std::uint32_t num_workers) {
-  std::vector<KeyedSequence> sequences;
-  if (runs.empty()) return sequences;
-  for (std::uint32_t lane = worker; lane <= runs.back().lane; lane += num_workers) {
-    for (const LaneRun& run : std::ranges::equal_range(runs, lane, {}, &LaneRun::lane))
-      add_sequences(run, sequences);
-  }
-  return sequences;
-}
-
-// By their keys, which they lose.
-std::vector<PlannedSequence> in_order(std::vector<KeyedSequence> sequences) {
-  std::ranges::sort(sequences, {}, &KeyedSequence::key);
-  std::vector<PlannedSequence> sorted;
-  sorted.reserve(sequences.size());
-  for (const KeyedSequence& one : sequences) sorted.push_back(one.sequence);
-  return sorted;
-}
-
-Loads::Loads(std::span<const LaneRun> runs, std::span<const PlannedSequence> rest,
-             std::uint32_t num_workers, const Cost& cost)
-    : runs_(runs), rest_(rest), cost_(cost), next_(rest.size()), workers_(num_workers) {
+Loads::Loads(std::span<const PlannedSequence> minibatch, std::uint32_t num_workers,
+             const Cost& cost)
+    : minibatch_(minibatch), cost_(cost), next_(minibatch.size()), workers_(num_workers) {
   give();
-  std::vector<std::pair<uint128, std::uint32_t>> by_load;
-  by_load.reserve(num_workers);
   for (std::uint32_t k = 0; k < num_workers; ++k) {
     total_ += workers_[k].load;
-    by_load.emplace_back(workers_[k].load, k);
+    by_load_.emplace(workers_[k].load, k);
   }
-  std::ranges::sort(by_load);
-  by_load_ = {by_load.begin(), by_load.end()};
-}
-
-void Loads::add(std::uint32_t worker, std::uint32_t j) noexcept {
-  next_[j] = std::exchange(workers_[worker].first, j);
 }
 
 // Everything about a sequence in one pass: a minibatch of the whole cluster is larger than the
 // processor's cache.
 void Loads::give() {
   const auto num_workers = static_cast<std::uint32_t>(workers_.size());
-  const bool is_linear = this->is_linear();
+  const bool is_linear = !cost_.is_quadratic && cost_.items.empty();
   for (std::uint32_t j = 0; j < next_.size(); ++j) {
-    const std::uint32_t k = first_owner(rest_[j].lane, num_workers);
+    const std::uint32_t k = first_owner(minibatch_[j].lane, num_workers);
     add(k, j);
     if (is_linear) {
-      workers_[k].samples += rest_[j].size;
+      workers_[k].samples += minibatch_[j].size;
     } else {
       workers_[k].load += cost_of(j);
     }
   }
-  give_runs();
   if (!is_linear) return;
   // In proportion to samples, whose sums fit a word.
   for (Worker& worker : workers_) worker.load = uint128{worker.samples} * cost_.per_sample;
-}
-
-void Loads::give_runs() {
-  const auto num_workers = static_cast<std::uint32_t>(workers_.size());
-  std::vector<KeyedSequence> sequences;
-  for (const LaneRun& run : runs_) {
-    Worker& worker = workers_[first_owner(run.lane, num_workers)];
-    worker.samples += run.samples;
-    if (is_linear()) continue;
-    sequences.clear();
-    add_sequences(run, sequences);
-    for (const auto& [key, planned] : sequences)
-      worker.load += cost_.of(planned.sequence, 0, planned.size);
-  }
-}
-
-// Lists the sequences of a worker's runs, once.
-void Loads::list(std::uint32_t worker) {
-  if (runs_.empty() || std::exchange(workers_[worker].is_listed, true)) return;
-  const auto num_workers = static_cast<std::uint32_t>(workers_.size());
-  for (const KeyedSequence& one : sequences_of(runs_, worker, num_workers)) {
-    listed_.push_back(one);
-    next_.push_back(kEnd);
-    add(worker, static_cast<std::uint32_t>(next_.size() - 1));
-  }
 }
 
 bool Loads::even() {
@@ -169,7 +96,6 @@ bool Loads::even() {
   const std::uint32_t fullest = by_load_.lower_bound({most, 0})->second;
   const uint128 gap = most - least;
   if (gap * workers_.size() * 64 <= total_) return false;
-  list(fullest);
   std::uint32_t* const best = best_to_move(workers_[fullest].first, gap);
   if (best == nullptr) return false;
   const std::uint32_t j = std::exchange(*best, next_[*best]);
@@ -188,7 +114,7 @@ std::uint32_t* Loads::best_to_move(std::uint32_t& first, uint128 gap) {
     const uint128 cost = cost_of(*link);
     const uint128 distance = 2 * cost > gap ? 2 * cost - gap : gap - 2 * cost;
     if (cost >= gap || distance > nearest) continue;
-    if (distance == nearest && best != nullptr && key(*best) > key(*link)) continue;
+    if (distance == nearest && best != nullptr && *best > *link) continue;
     best = link;
     nearest = distance;
   }
@@ -199,14 +125,6 @@ void Loads::change(std::uint32_t worker, uint128 load) {
   by_load_.erase({workers_[worker].load, worker});
   workers_[worker].load = load;
   by_load_.emplace(load, worker);
-}
-
-std::vector<PlannedSequence> Loads::share(std::uint32_t worker) {
-  list(worker);
-  std::vector<KeyedSequence> owned;
-  for (std::uint32_t j = workers_[worker].first; j != kEnd; j = next_[j])
-    owned.push_back({.key = key(j), .sequence = sequence(j)});
-  return in_order(std::move(owned));
 }
 
 std::vector<std::uint32_t> Loads::owners() const {
@@ -356,14 +274,6 @@ class FirstOwner {
   bool deals_;
 };
 
-Loads evened(std::span<const LaneRun> runs, std::span<const PlannedSequence> rest,
-             std::uint32_t num_workers, const ShareRule& rule) {
-  Loads loads(runs, rest, num_workers, rule.cost);
-  while (loads.even()) {
-  }
-  return loads;
-}
-
 }  // namespace
 
 std::vector<std::uint32_t> costliest_first(std::span<const uint128> costs) {
@@ -418,8 +328,12 @@ std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
     });
     return deal_costs(costs, num_workers);
   }
-  if (rule.sharing == Sharing::kEvenCosts)
-    return evened({}, minibatch, num_workers, rule).owners();
+  if (rule.sharing == Sharing::kEvenCosts) {
+    Loads loads(minibatch, num_workers, rule.cost);
+    while (loads.even()) {
+    }
+    return loads.owners();
+  }
   std::vector<std::uint32_t> owner(minibatch.size());
   const FirstOwner owner_of(minibatch, num_workers, rule.sharing);
   for (std::size_t j = 0; j < owner.size(); ++j) owner[j] = owner_of[j];
@@ -434,19 +348,6 @@ std::vector<PlannedSequence> share_of(std::vector<PlannedSequence>& minibatch,
   if (rule.sharing == Sharing::kDeal || rule.sharing == Sharing::kLanes)
     return owned_by(rank, minibatch, FirstOwner(minibatch, num_workers, rule.sharing));
   return owned_by(rank, minibatch, owners(minibatch, num_workers, rule));
-}
-
-std::vector<PlannedSequence> share_of(std::span<const LaneRun> runs,
-                                      std::span<const PlannedSequence> rest,
-                                      std::uint32_t num_workers, std::uint32_t rank,
-                                      const ShareRule& rule) {
-  if (rule.sharing == Sharing::kEvenCosts)
-    return evened(runs, rest, num_workers, rule).share(rank);
-  std::vector<PlannedSequence> share = in_order(sequences_of(runs, rank, num_workers));
-  for (const PlannedSequence& one : rest) {
-    if (first_owner(one.lane, num_workers) == rank) share.push_back(one);
-  }
-  return share;
 }
 
 void give_share(std::vector<PlannedSequence>& minibatch, const ShareRule& rule,

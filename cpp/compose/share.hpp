@@ -45,13 +45,6 @@ std::vector<PlannedSequence> share_of(std::vector<PlannedSequence>& minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       const ShareRule& rule);
 
-// The same of a minibatch that begins with `runs`, which are by lane and in no order, and goes
-// on with `rest`. REQUIRES: kLanes or kEvenCosts
-std::vector<PlannedSequence> share_of(std::span<const LaneRun> runs,
-                                      std::span<const PlannedSequence> rest,
-                                      std::uint32_t num_workers, std::uint32_t rank,
-                                      const ShareRule& rule);
-
 // Those of `things` that are one worker's, in their order.
 template <class Thing, class Owners>
 std::vector<Thing> owned_by(std::uint32_t rank, const std::vector<Thing>& things,

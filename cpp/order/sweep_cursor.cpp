@@ -21,11 +21,6 @@ constexpr std::size_t kDeep = 64;
 constexpr std::uint32_t kAtFirst = 8;
 constexpr std::size_t kSoon = 4;  // lanes, whose lists are fetched
 constexpr std::uint64_t kAskedAtOnce = std::uint64_t{1} << 17;  // whose sizes
-// Passing takes a search in each lane. In sequences of the mean size per lane: the least number
-// that is worth it, and the number left unpassed, as lanes may be further beyond an offset
-// there than here.
-constexpr std::uint64_t kWorthPassing = 48;
-constexpr std::uint64_t kLeft = 3;
 // Of two offsets that are merged at a time.
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 31;
 
@@ -237,24 +232,6 @@ void SweepCursor::make_next_lists() {
   make_lists(blocks);
 }
 
-// The sequences in the lanes' blocks before an offset.
-void SweepCursor::make_passed_lists(std::uint64_t bound) {
-  std::vector<const Block*> blocks;
-  for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
-    const Lane& lane = lanes_[l];
-    const std::uint64_t cut = sweep_.cut(l);
-    const std::uint64_t end = cut + std::min(bound, lane.length);
-    std::uint64_t start = cut + lane.next;
-    for (std::uint64_t index = sweep_.block_at(start); start < end;) {
-      blocks.push_back(sweep_.block(index).get());
-      const ListPlace behind = sweep_.behind(index);
-      index = behind.block;
-      start = behind.start;
-    }
-  }
-  make_lists(blocks);
-}
-
 void SweepCursor::fetch(const Lane& lane) const noexcept {
   if (lane.all_read() || lane.place == lane.num_places) return;
   if (2 * lane.num_buffered() < filled_) lane.block->fetch(lane.place);
@@ -288,105 +265,6 @@ void SweepCursor::merge() {
   find_borders();
 }
 
-// Returns merged sequences that were not handed over to the buffers, which still hold them.
-void SweepCursor::unmerge() noexcept {
-  for (; front_ < merged_.size(); ++front_) {
-    Lane& lane = lanes_[merged_[front_].lane];
-    lane.next -= merged_[front_].size;
-    --lane.head;
-  }
-}
-
-std::uint64_t SweepCursor::front_offset() const noexcept {
-  std::uint64_t offset = kNone;
-  for (const Lane& lane : lanes_) {
-    if (!lane.has_ended()) offset = std::min(offset, lane.next);
-  }
-  return offset;
-}
-
-// The sequences of lanes before an offset, lane by lane; none if there is an error among them,
-// which comes again after the sequences before it. REQUIRES: nothing is merged
-std::vector<LaneRun> SweepCursor::runs_before(std::uint64_t bound) {
-  std::vector<LaneRun> runs;
-  try {
-    if (!sweep_.corpus().sizes->in_memory()) make_passed_lists(bound);
-    for (std::uint32_t l = 0; l < lanes_.size(); ++l) add_runs(l, bound, runs);
-  } catch (const Interruption&) {
-    throw;
-  } catch (...) {
-    runs.clear();
-  }
-  return runs;
-}
-
-void SweepCursor::add_runs(std::uint32_t number, std::uint64_t bound,
-                           std::vector<LaneRun>& runs) {
-  const Lane& lane = lanes_[number];
-  const Open& open = open_[number];
-  const std::uint64_t cut = sweep_.cut(number);
-  const std::uint64_t end = cut + std::min(bound, lane.length);
-  std::uint64_t start = cut + lane.next;
-  if (start >= end) return;
-  const bool is_read = open.block && !open.later;
-  std::uint64_t index = is_read ? lane.block_index : sweep_.block_at(start);
-  std::shared_ptr<const Block> block = open.block ? open.block : sweep_.block(index);
-  std::uint64_t place = open.block ? lane.place - lane.num_buffered() : 0;
-  if (open.later) place += block->num_sequences();
-  while (true) {
-    const std::uint64_t begin = sweep_.block_begin(index);
-    const BlockPlace found = block->first_at_or_after(end - begin);
-    if (found.place <= place || begin + found.start <= start) refuse_other_sizes();
-    runs.push_back({.block = std::move(block),
-                    .block_index = index,
-                    .place = place,
-                    .count = found.place - place,
-                    .offset = start - cut,
-                    .samples = begin + found.start - start,
-                    .lane = static_cast<std::uint16_t>(number)});
-    start = begin + found.start;
-    if (start >= end) return;
-    index = sweep_.behind(index).block;
-    if (index == sweep_.num_blocks()) refuse_other_sizes();
-    block = sweep_.block(index);
-    place = 0;
-  }
-}
-
-// Moves lanes past the runs.
-void SweepCursor::go_behind(std::span<const LaneRun> passed) {
-  for (const LaneRun& run : passed) {
-    Lane& lane = lanes_[run.lane];
-    lane.next = lane.read = run.offset + run.samples;
-    lane.block = run.block.get();
-    lane.num_places = run.block->num_sequences();
-    lane.block_index = run.block_index;
-    lane.place = run.place + run.count;
-    lane.head = lane.count = 0;
-    open_[run.lane] = {};
-    if (lane.place != lane.num_places && !lane.has_ended()) open_[run.lane].block = run.block;
-    time_ += run.samples;
-  }
-}
-
-// All lanes are read at the same rate, so sequences before an offset have about the same number
-// of samples in each. If that is more than wanted, nothing is passed.
-std::vector<LaneRun> SweepCursor::pass(std::uint64_t samples) {
-  const std::uint64_t num_sequences = sweep_.corpus().chunks.num_sequences();
-  const std::uint64_t mean = (sweep_.num_samples() - 1) / num_sequences + 1;
-  const std::uint64_t each = samples / lanes_.size();
-  if (sweep_done() || each / mean < kWorthPassing) return {};
-  unmerge();
-  std::vector<LaneRun> runs = runs_before(front_offset() + each - kLeft * mean);
-  std::uint64_t found = 0;
-  for (const LaneRun& run : runs) found += run.samples;
-  if (found > samples) runs.clear();
-  if (!runs.empty()) filled_ = kAtFirst;
-  go_behind(runs);
-  merge();
-  return runs;
-}
-
 void SweepCursor::find_borders() {
   borders_.assign(1, merged_.size());
   for (std::size_t i = merged_.size(); i-- > 0;) {
@@ -412,18 +290,6 @@ void SweepCursor::pass_border() {
 void SweepCursor::enter_next_sweep() {
   sweep_ = sweep_.sweep(sweep_.number() + 1);
   open_sweep(0);
-}
-
-void SweepCursor::add_blocks(std::span<const LaneRun> passed, std::uint32_t taker,
-                             std::vector<std::shared_ptr<const Block>>& blocks) {
-  for (const LaneRun& run : passed) {
-    Open& open = open_[run.lane];
-    if (open.block == run.block) {
-      open.taker = taker;
-      open.place = static_cast<std::uint32_t>(blocks.size());
-    }
-    blocks.push_back(run.block);
-  }
 }
 
 void SweepCursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {

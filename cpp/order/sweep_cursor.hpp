@@ -61,10 +61,7 @@ class SweepCursor final : public Cursor {
     front_ += count;
     if (front_ == border_) pass_border();
   }
-  std::vector<LaneRun> pass(std::uint64_t samples) override;
   void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const override;
-  void add_blocks(std::span<const LaneRun> passed, std::uint32_t taker,
-                  std::vector<std::shared_ptr<const Block>>& blocks) override;
   void add_blocks(std::span<const PlannedSequence> first, std::uint32_t taker,
                   std::vector<std::shared_ptr<const Block>>& blocks) override {
     for (const PlannedSequence& sequence : first) add_block(sequence, taker, blocks);
@@ -99,7 +96,6 @@ class SweepCursor final : public Cursor {
     std::uint32_t count = 0;
     std::size_t num_buffered() const noexcept { return count - head; }
     bool all_read() const noexcept { return read >= length; }
-    bool has_ended() const noexcept { return next >= length; }
   };
 
   // The block that the lane's next sequence comes from, and the next block.
@@ -122,14 +118,8 @@ class SweepCursor final : public Cursor {
   void take_up(std::uint32_t number, std::span<PlannedSequence> part);
   void make_lists(std::span<const Block* const> blocks);
   void make_next_lists();
-  void make_passed_lists(std::uint64_t bound);
   void fetch(const Lane& lane) const noexcept;
   void merge();
-  void unmerge() noexcept;
-  std::uint64_t front_offset() const noexcept;
-  std::vector<LaneRun> runs_before(std::uint64_t bound);
-  void add_runs(std::uint32_t number, std::uint64_t bound, std::vector<LaneRun>& runs);
-  void go_behind(std::span<const LaneRun> passed);
   void find_borders();
   void pass_border();
 

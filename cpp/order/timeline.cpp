@@ -4,17 +4,10 @@
 #include "order/sweep_cursor.hpp"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 #include <string>
 
 namespace sweephand {
-namespace {
-
-constexpr unsigned kLaneBits = 16;
-
-}  // namespace
-
 std::vector<std::uint64_t> sequences_between(const Timeline& timeline, std::uint64_t start,
                                              std::uint64_t stop) {
   std::vector<std::uint64_t> numbers;
@@ -70,20 +63,6 @@ std::uint64_t SweepTimeline::find(std::uint64_t sequence, std::uint64_t sweep) c
   while (list.cut(lane) > start) --lane;
   return checked_add(checked_mul(sweep, num_samples()),
                      list.samples_before(start - list.cut(lane), lane));
-}
-
-void add_sequences(const LaneRun& run, std::vector<KeyedSequence>& sequences) {
-  std::array<PlannedSequence, 64> buffer;
-  std::uint64_t offset = run.offset;
-  for (std::uint64_t done = 0; done < run.count; done += buffer.size()) {
-    const std::span part =
-        std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), run.count - done));
-    run.block->fill(run.place + done, run.lane, part);
-    for (const PlannedSequence& sequence : part) {
-      sequences.push_back({.key = offset << kLaneBits | run.lane, .sequence = sequence});
-      offset += sequence.size;
-    }
-  }
 }
 
 }  // namespace sweephand

@@ -15,26 +15,6 @@
 
 namespace sweephand {
 
-// Neighbouring sequences of a lane in one block.
-struct LaneRun {
-  std::shared_ptr<const Block> block;
-  std::uint64_t block_index;
-  std::uint64_t place;   // in the block, of the first
-  std::uint64_t count;   // at least 1
-  std::uint64_t offset;  // of the first, in samples from the lane's cut
-  std::uint64_t samples;
-  std::uint16_t lane;
-};
-
-// Of two sequences of a sweep that with the lesser key comes first.
-struct KeyedSequence {
-  std::uint64_t key;  // offset and lane; below 2^63
-  PlannedSequence sequence;
-};
-
-// Adds the sequences of a run. Linear.
-void add_sequences(const LaneRun& run, std::vector<KeyedSequence>& sequences);
-
 // Walks along a timeline, sequence by sequence.
 class Cursor {
  public:
@@ -65,11 +45,6 @@ class Cursor {
   // whatever the number of lanes.
   virtual void pop(std::size_t count, std::uint64_t samples) = 0;
 
-  // Goes on by the most of what comes next, at most `samples` samples of the sweep, without
-  // bringing it into order, and returns it by lane: a place in each lane is found by search.
-  // None where that is not worth it, and time() is what it was.
-  virtual std::vector<LaneRun> pass(std::uint64_t /*samples*/) { return {}; }
-
   // Adds the current blocks of the lanes; a block may come several times. Keeping them keeps
   // their chunks open. Linear in the lanes.
   virtual void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const = 0;
@@ -78,10 +53,6 @@ class Cursor {
   // `taker`, a number other than 0 that no other one before had.
   virtual void add_blocks(std::span<const PlannedSequence> first, std::uint32_t taker,
                           std::vector<std::shared_ptr<const Block>>& blocks) = 0;
-
-  // The same of those that were passed last.
-  virtual void add_blocks(std::span<const LaneRun> /*passed*/, std::uint32_t /*taker*/,
-                          std::vector<std::shared_ptr<const Block>>& /*blocks*/) {}
 
   // The place of the block of ahead()[i] among those of the last taker. REQUIRES: it was added
   virtual std::uint32_t place_of_block(std::size_t i) const noexcept = 0;
