@@ -54,13 +54,6 @@ struct SizeSum {
 
 }  // namespace
 
-void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
-                 std::span<const std::uint32_t> sizes, std::uint64_t num_samples) {
-  SizeSum sum;
-  sum.add(sizes);
-  sum.check(corpus, chunks, num_samples);
-}
-
 Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
              std::optional<std::uint64_t> shuffle_key, std::uint64_t sweep)
     : corpus_(std::move(corpus)),
@@ -95,14 +88,10 @@ bool Block::is_dealt() const {
   return shuffle_key_ && common_size_ == 0 && num_sequences_ <= Permutation::kTableSize;
 }
 
-void Block::take_list(DealtList dealt) const {
-  if (!list_) list_ = std::make_unique<List>(List{.dealt = std::move(dealt)});
-}
-
 void Block::make_list() const {
   if (list_) return;
   if (is_dealt() && corpus_->sizes->in_memory()) {
-    take_list(read_list());
+    list_ = std::make_unique<List>(List{.dealt = read_list()});
   } else if (remembers_sizes()) {
     const Block* const self = this;
     make_lists(std::span(&self, 1));
@@ -170,10 +159,12 @@ void Block::add_runs(std::vector<SequenceRun>& runs) const {
 void Block::make_list(std::span<const std::uint32_t> stored) const {
   if (list_) return;  // a block may be wanted twice
   if (is_dealt()) {
-    check_sizes(*corpus_, chunks_, stored, num_samples_);
+    SizeSum sum;
+    sum.add(stored);
+    sum.check(*corpus_, chunks_, num_samples_);
     DealtList dealt(num_sequences_, *shuffle_key_, num_samples_);
     dealt.set_sizes(0, stored);
-    take_list(std::move(dealt));
+    list_ = std::make_unique<List>(List{.dealt = std::move(dealt)});
     return;
   }
   List list;

@@ -24,11 +24,6 @@ struct PlannedSequence {
   std::uint16_t sweep;  // behind that of the plan: see Plan
 };
 
-// Throws DataError when a size of the sequences of chunks is 0, or they do not sum to
-// `num_samples`. `chunks` as a block has them.
-void check_sizes(const Corpus& corpus, std::span<const std::uint64_t> chunks,
-                 std::span<const std::uint32_t> sizes, std::uint64_t num_samples);
-
 // Its chunks are known from the start, and to any thread; its list is made when it is first
 // used, by the planning thread, and dealt as far as that needs. Up to Permutation::kTableSize
 // sequences, or where sizes are not in memory, the list holds 8 bytes for each; else 8 bytes
@@ -53,10 +48,6 @@ class Block {
   // Makes the lists of blocks of one corpus that have none and remember sizes, which are asked
   // for at once. Throws as make_list; those before the one at fault are made.
   static void make_lists(std::span<const Block* const> blocks);
-
-  // The same of a list that was dealt already, unless it is there. REQUIRES: it is of this
-  // block, and its sizes were checked
-  void take_list(DealtList dealt) const;
 
   // The corpus gives the order, in which chunks may come and go within the block.
   bool has_given_order() const noexcept { return order_ != nullptr; }
@@ -160,12 +151,10 @@ struct ListRun {
   }
 };
 
-// A place of a lane, and the known sequences there: some or none of its block; and its list, if
-// that was dealt and not released.
+// A place of a lane, and the known sequences there: some or none of its block.
 struct LanePlace {
   ListPlace at;
   std::span<const PlannedSequence> known;
-  DealtList list;
 };
 
 }  // namespace sweephand

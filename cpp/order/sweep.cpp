@@ -13,72 +13,9 @@ namespace {
 constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 12
 constexpr std::uint64_t kBlockShuffle = 2;
 
-// Sequences of a block. A larger block is read for a while, and made only once.
-constexpr std::uint64_t kMostDealt = std::uint64_t{1} << 16;
-
-// The list of a block, dealt as far as one of its places needs it, and not kept.
-// A block that is shuffled by a table.
-struct BlockDeal {
-  std::uint64_t key;                    // of its shuffle
-  std::span<const SequenceRun> chunks;  // its sequences in storage order
-  std::span<std::uint32_t> sizes;       // and theirs; what is in there then is another order
-  std::uint64_t num_samples;            // of all
-};
-
-std::uint64_t sequence_of(std::span<const SequenceRun> chunks, std::uint64_t rank) noexcept {
-  std::size_t chunk = 0;
-  for (; rank >= chunks[chunk].count; ++chunk) rank -= chunks[chunk].count;
-  return chunks[chunk].first + rank;
-}
-
-// Where the first sequence starts that does so at or after `sample`, in samples of the block.
-// About half of the list is dealt.
-// As DealtList::first_at_or_after, of sizes alone.
-std::uint64_t start_at_or_after(const BlockDeal& block, std::uint64_t sample) {
-  if (sample >= block.num_samples) return block.num_samples;
-  FisherYates<std::uint32_t> deal(block.sizes, block.key);
-  std::uint64_t start = block.num_samples;
-  while (deal.left() != 0 && (start > sample || deal.left() == block.sizes.size())) {
-    const std::size_t end = deal.left();
-    deal.deal_down_to((end - 1) / DealtList::kStride * DealtList::kStride);
-    for (std::size_t i = deal.left(); i < end; ++i) start -= block.sizes[i];
-  }
-  for (std::size_t place = deal.left(); start < sample; ++place) start += block.sizes[place];
-  return start;
-}
-
-// The sequences there, and some before them, of which `list` is dealt as far. Its place is in
-// samples of the block, too, which has number 0. REQUIRES: `list` is of the block, and there is
-// a sequence there
-ListRun run_at_or_after(const BlockDeal& block, std::uint64_t sample, DealtList& list) {
-  const BlockPlace found = list.first_at_or_after(sample);
-  const std::uint64_t before = std::min<std::uint64_t>(found.place, ListRun::kBefore);
-  ListRun run;
-  run.num_places = list.size();
-  run.count = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(ListRun::kMost, list.size() - (found.place - before)));
-  const std::span items = list.items(found.place - before, run.count);
-  run.first = {.block = 0, .place = found.place - before, .start = found.start};
-  for (std::size_t i = 0; i < before; ++i) run.first.start -= DealtList::size_of(items[i]);
-  run.end = run.first.start;
-  for (std::size_t i = 0; i < run.count; ++i) {
-    run.sequences[i] = {.sequence = sequence_of(block.chunks, DealtList::rank_of(items[i])),
-                        .size = DealtList::size_of(items[i]),
-                        .lane = 0,
-                        .sweep = 0};
-    run.end += run.sequences[i].size;
-  }
-  return run;
-}
-
-// Sequences whose sizes are asked for at once: they stay in the processor's cache.
-constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 17;
-
-// Sequences in lists that are kept, in 8 bytes each. Few, as every seek pays for fresh pages,
-// and may read only a few sequences of each lane.
-constexpr std::uint64_t kMostKept = std::uint64_t{1} << 15;
-
-ListRun run_in(const Block& block, std::uint64_t sample) {
+// The sequences at a sample of the block, and some before them; the block begins at `begin`.
+ListRun run_in(const Block& block, std::uint64_t number, std::uint64_t begin,
+               std::uint64_t sample) {
   const BlockPlace found = block.first_at_or_after(sample);
   ListRun run;
   run.num_places = block.num_sequences();
@@ -88,17 +25,11 @@ ListRun run_in(const Block& block, std::uint64_t sample) {
       std::min<std::uint64_t>(ListRun::kMost, run.num_places - place));
   const std::span known = std::span(run.sequences).first(run.count);
   block.fill(place, 0, known);
-  run.first = {.block = 0, .place = place, .start = found.start};
+  run.first = {.block = number, .place = place, .start = begin + found.start};
   for (std::uint64_t i = place; i < found.place; ++i) run.first.start -= known[i - place].size;
   run.end = run.first.start;
   for (const PlannedSequence& sequence : known) run.end += sequence.size;
   return run;
-}
-
-void lay_at(ListRun& run, std::uint64_t block, std::uint64_t begin) noexcept {
-  run.first.block = block;
-  run.first.start += begin;
-  run.end += begin;
 }
 
 }  // namespace
@@ -191,20 +122,13 @@ Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings
   const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
   last_place_ = num_chunks - 1;
   if (num_blocks_ == 1 || !settings.randomize) return;
-  chunk_order_ = std::make_shared<const Permutation>(num_chunks, key_of(kChunkOrder));
+  chunk_order_ = std::make_shared<const Permutation>(
+      num_chunks, derive_key({kOrderVersion, settings_.seed, kChunkOrder, number_}));
   if (corpus_->chunks.common_samples() == 0) {
     starts_.emplace(corpus_->chunks, *chunk_order_);
   } else {
     last_place_ = chunk_order_->place(num_chunks - 1);
   }
-}
-
-std::uint64_t Sweep::key_of(std::uint64_t purpose) const noexcept {
-  return derive_key({kOrderVersion, settings_.seed, purpose, number_});
-}
-
-std::uint64_t Sweep::key_of(std::uint64_t purpose, std::uint64_t block) const noexcept {
-  return derive_key({kOrderVersion, settings_.seed, purpose, number_, block});
 }
 
 Sweep Sweep::sweep(std::uint64_t number) const {
@@ -250,26 +174,10 @@ std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
   return held_.back();
 }
 
-std::shared_ptr<const Block> Sweep::block_not_held(std::uint64_t block) {
-  if (auto known = blocks_[block].lock()) return known;
-  return make_block(block);
-}
-
-std::uint64_t Sweep::shuffle_key(std::uint64_t block) const noexcept {
-  return key_of(kBlockShuffle, block);
-}
-
-bool Sweep::is_dealt(std::uint64_t block) const {
-  if (!settings_.randomize || num_blocks_ < num_lanes_) return false;
-  std::uint64_t count = 0;
-  for (const std::uint64_t chunk : chunks_of(block))
-    count += corpus_->chunks.sequences_in(chunk);
-  return num_blocks_ > 1 && count <= kMostDealt;
-}
-
 std::shared_ptr<const Block> Sweep::make_block(std::uint64_t block) {
   std::optional<std::uint64_t> key;
-  if (settings_.randomize) key = shuffle_key(block);
+  if (settings_.randomize)
+    key = derive_key({kOrderVersion, settings_.seed, kBlockShuffle, number_, block});
   auto made = std::make_shared<const Block>(corpus_, chunks_of(block), key, number_);
   blocks_[block] = made;
   if (blocks_.size() > 4 * std::size_t{num_lanes_}) {
@@ -330,112 +238,48 @@ std::uint64_t Sweep::offset_at(std::uint64_t samples) {
                      [&](std::uint64_t offset) { return samples_before(offset, 0); });
 }
 
-// Calls visit(wanted, place of its block, deal) for each. REQUIRES: they are in blocks that can
-// be dealt
-template <class Visit>
-void LaneStarts::deal(const Sweep& sweep, std::span<const Wanted> wanted, const Visit& visit) {
-  const ChunkTable& table = sweep.corpus().chunks;
-  struct Part {
-    std::uint64_t block = 0;
-    std::size_t num_chunks = 0;
-    std::uint64_t num_sequences = 0;
-    std::uint64_t num_samples = 0;
-  };
-  std::vector<Part> parts;
-  std::vector<SequenceRun> chunks;
-  std::vector<std::uint32_t> sizes;
-  while (!wanted.empty()) {
-    parts.clear();
-    chunks.clear();
-    std::uint64_t count = 0;
-    while (parts.size() < wanted.size() && count < kAtOnce) {
-      Part& part = parts.emplace_back();
-      part.block = sweep.block_at(wanted[parts.size() - 1].sample);
-      for (const std::uint64_t chunk : sweep.chunks_of(part.block)) {
-        const std::uint64_t in_chunk = table.sequences_in(chunk);
-        if (in_chunk == 0) continue;
-        chunks.push_back({.first = table.first_sequence(chunk), .count = in_chunk});
-        part.num_chunks += 1;
-        part.num_sequences += in_chunk;
-        part.num_samples += table.samples_in(chunk);
-      }
-      count += part.num_sequences;
-    }
-    sizes.resize(count);
-    sweep.corpus().sizes->read_runs(chunks, sizes);
-    std::span<const SequenceRun> chunks_left = chunks;
-    std::span<std::uint32_t> sizes_left = sizes;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const Part& part = parts[i];
-      const std::span own = sizes_left.first(part.num_sequences);
-      check_sizes(sweep.corpus(), sweep.chunks_of(part.block), own, part.num_samples);
-      visit(wanted[i], part.block,
-            BlockDeal{.key = sweep.shuffle_key(part.block),
-                      .chunks = chunks_left.first(part.num_chunks),
-                      .sizes = own,
-                      .num_samples = part.num_samples});
-      chunks_left = chunks_left.subspan(part.num_chunks);
-      sizes_left = sizes_left.subspan(part.num_sequences);
-    }
-    wanted = wanted.subspan(parts.size());
+// The blocks of samples; where sizes come from outside, they are asked for at once.
+std::vector<std::shared_ptr<const Block>> LaneStarts::blocks_at(
+    Sweep& sweep, std::span<const Wanted> wanted) {
+  std::vector<std::shared_ptr<const Block>> blocks;
+  std::vector<const Block*> lacking;
+  for (const Wanted& one : wanted) {
+    blocks.push_back(sweep.block(sweep.block_at(one.sample)));
+    if (lacking.empty() || lacking.back() != blocks.back().get())
+      lacking.push_back(blocks.back().get());  // lanes side by side are often in one block
   }
+  if (!sweep.corpus().sizes->in_memory()) Block::make_lists(lacking);
+  return blocks;
 }
 
 // Finds the first sequences of lanes, each at its cut.
 void LaneStarts::find_firsts(Sweep& sweep, std::span<const Wanted> wanted) {
   const std::uint32_t size = sweep.corpus().sizes->common();
-  std::vector<Wanted> dealt;
+  std::vector<Wanted> inside;
   for (const Wanted& one : wanted) {
-    const std::uint64_t index = sweep.block_at(one.sample);
-    const std::uint64_t begin = sweep.block_begin(index);
+    const std::uint64_t begin = sweep.block_begin(sweep.block_at(one.sample));
     const std::uint64_t sample = one.sample - begin;
-    if (sample == 0) {
-      firsts_[one.lane] = begin;
-    } else if (size != 0) {
-      firsts_[one.lane] = begin + (sample + size - 1) / size * size;
-    } else if (sweep.is_dealt(index)) {
-      dealt.push_back(one);
+    if (sample == 0 || size != 0) {
+      firsts_[one.lane] = begin + (size == 0 ? 0 : (sample + size - 1) / size * size);
     } else {
-      border_ = sweep.block_not_held(index);
-      firsts_[one.lane] = begin + border_->first_at_or_after(sample).start;
+      inside.push_back(one);
     }
   }
-  deal(sweep, dealt, [&](const Wanted& one, std::uint64_t block, const BlockDeal& deal) {
-    const std::uint64_t begin = sweep.block_begin(block);
-    firsts_[one.lane] = begin + start_at_or_after(deal, one.sample - begin);
-  });
+  const auto blocks = blocks_at(sweep, inside);
+  for (std::size_t i = 0; i < inside.size(); ++i) {
+    const std::uint64_t begin = sweep.block_begin(sweep.block_at(inside[i].sample));
+    firsts_[inside[i].lane] =
+        begin + blocks[i]->first_at_or_after(inside[i].sample - begin).start;
+  }
 }
 
 void LaneStarts::find_runs(Sweep& sweep, std::span<const Wanted> wanted) {
-  std::vector<Wanted> dealt;
-  for (const Wanted& one : wanted) {
-    const std::uint64_t index = sweep.block_at(one.sample);
-    if (sweep.is_dealt(index)) {
-      dealt.push_back(one);
-    } else {
-      const std::uint64_t begin = sweep.block_begin(index);
-      keep(one.lane, {});
-      runs_[one.lane] = run_in(*sweep.block(index), one.sample - begin);
-      lay_at(runs_[one.lane], index, begin);
-    }
+  const auto blocks = blocks_at(sweep, wanted);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::uint64_t index = sweep.block_at(wanted[i].sample);
+    const std::uint64_t begin = sweep.block_begin(index);
+    runs_[wanted[i].lane] = run_in(*blocks[i], index, begin, wanted[i].sample - begin);
   }
-  deal(sweep, dealt, [&](const Wanted& one, std::uint64_t block, const BlockDeal& deal) {
-    const std::uint64_t begin = sweep.block_begin(block);
-    keep(one.lane, {});  // the next lane reuses its memory
-    DealtList list(deal.sizes.size(), deal.key, deal.num_samples);
-    list.set_sizes(0, deal.sizes);
-    runs_[one.lane] = run_at_or_after(deal, one.sample - begin, list);
-    lay_at(runs_[one.lane], block, begin);
-    keep(one.lane, std::move(list));
-  });
-}
-
-// Replaces the list that is kept for the lane.
-void LaneStarts::keep(std::uint32_t lane, DealtList list) {
-  num_kept_ -= lists_[lane].size();
-  if (num_kept_ + list.size() > kMostKept) list = {};
-  num_kept_ += list.size();
-  lists_[lane] = std::move(list);
 }
 
 std::uint64_t LaneStarts::first(Sweep& sweep, std::uint32_t lane) {
@@ -451,7 +295,6 @@ std::uint64_t LaneStarts::first(Sweep& sweep, std::uint32_t lane) {
 void LaneStarts::find_all(Sweep& sweep, std::uint64_t offset, std::uint32_t lane) {
   const auto num_lanes = static_cast<std::uint32_t>(firsts_.size());
   runs_.resize(num_lanes);
-  lists_.resize(num_lanes);
   std::vector<Wanted> wanted;
   for (std::uint32_t l = 0; l < num_lanes; ++l) {
     const std::uint64_t bound = sweep.cut(l) + offset + (l < lane ? 1 : 0);
@@ -488,13 +331,9 @@ LanePlace LaneStarts::place(Sweep& sweep, std::uint32_t lane, std::uint64_t samp
   const ListRun& run = runs_[lane];
   const BlockPlace found = run.find(sample);
   const std::uint64_t place = run.first.place + found.place;
-  if (place == run.num_places)
-    return {.at = sweep.behind(run.first.block), .known = {}, .list = {}};
-  DealtList list = std::move(lists_[lane]);
-  num_kept_ -= list.size();
+  if (place == run.num_places) return {.at = sweep.behind(run.first.block), .known = {}};
   return {.at = {.block = run.first.block, .place = place, .start = found.start},
-          .known = std::span(run.sequences).first(run.count).subspan(found.place),
-          .list = std::move(list)};
+          .known = std::span(run.sequences).first(run.count).subspan(found.place)};
 }
 
 }  // namespace sweephand

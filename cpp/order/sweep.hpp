@@ -4,7 +4,6 @@
 #include "index/chunk_table.hpp"
 #include "index/corpus.hpp"
 #include "order/block.hpp"
-#include "order/dealt_list.hpp"
 #include "order/permutation.hpp"
 
 #include <algorithm>
@@ -88,11 +87,9 @@ std::uint64_t num_blocks(const Corpus& corpus, const OrderSettings& settings);
 
 class Sweep;
 
-// The begins of the lanes of a sweep, and their places at an offset. Blocks of a window's size
-// are dealt only as far as a place needs: a lane is in one, begins in another, and may continue
-// in neither. Lists of the blocks that were used last are kept, if they are small, as reading
-// on continues with them. Sizes of many blocks are requested at once. Those that many lanes
-// share, or that are large, are made and held by the sweep. Every call names the same sweep.
+// The begins of the lanes of a sweep, and their places at an offset. Blocks are dealt only as
+// far as a place needs: a lane is in one, begins in another, and may continue in neither. Every
+// call names the same sweep.
 class LaneStarts {
  public:
   explicit LaneStarts(std::uint32_t num_lanes) : firsts_(num_lanes) {}
@@ -103,16 +100,11 @@ class LaneStarts {
   // As Sweep::samples_before.
   std::uint64_t samples_before(Sweep& sweep, std::uint64_t offset, std::uint32_t lane);
 
-  // The first sequence of a lane at or after `sample`, with the list, which is not kept any
-  // longer. Valid until let_go. REQUIRES: samples_before was asked of it
+  // The first sequence of a lane at or after `sample`. Valid until let_go. REQUIRES:
+  // samples_before was asked of it
   LanePlace place(Sweep& sweep, std::uint32_t lane, std::uint64_t sample);
 
-  void let_go() noexcept {
-    runs_.clear();
-    lists_.clear();
-    num_kept_ = 0;
-    border_.reset();
-  }
+  void let_go() noexcept { runs_.clear(); }
 
  private:
   // A lane, and a sample of the list.
@@ -121,18 +113,14 @@ class LaneStarts {
     std::uint64_t sample;
   };
 
-  template <class Visit>
-  void deal(const Sweep& sweep, std::span<const Wanted> wanted, const Visit& visit);
+  static std::vector<std::shared_ptr<const Block>> blocks_at(Sweep& sweep,
+                                                             std::span<const Wanted> wanted);
   void find_firsts(Sweep& sweep, std::span<const Wanted> wanted);
   void find_runs(Sweep& sweep, std::span<const Wanted> wanted);
-  void keep(std::uint32_t lane, DealtList list);
   void find_all(Sweep& sweep, std::uint64_t offset, std::uint32_t lane);
 
   std::vector<std::optional<std::uint64_t>> firsts_;  // of each lane, once known
   std::vector<ListRun> runs_;                         // where each was looked at last
-  std::vector<DealtList> lists_;                      // of the blocks of these, or empty
-  std::uint64_t num_kept_ = 0;                        // sequences in these
-  std::shared_ptr<const Block> border_;  // where a lane begins: once, and perhaps the next one
 };
 
 // Blocks are made on demand, and held here until let_go, as a search uses the same ones
@@ -165,16 +153,8 @@ class Sweep {
   // num_blocks()
   std::vector<std::uint64_t> chunks_of(std::uint64_t block) const;
 
-  // Its shuffle is a table that is worth dealing for a place alone: there are as many blocks as
-  // lanes, and it is none of the largest. REQUIRES: block < num_blocks()
-  bool is_dealt(std::uint64_t block) const;
-
-  // Of the shuffle of a block.
-  std::uint64_t shuffle_key(std::uint64_t block) const noexcept;
-
   // REQUIRES: block < num_blocks()
   std::shared_ptr<const Block> block(std::uint64_t block);
-  std::shared_ptr<const Block> block_not_held(std::uint64_t block);
   void let_go() noexcept;
 
   // The place in the list after a block; block num_blocks() at its end.
@@ -207,8 +187,6 @@ class Sweep {
   std::uint64_t offset_at(std::uint64_t samples);
 
  private:
-  std::uint64_t key_of(std::uint64_t purpose) const noexcept;
-  std::uint64_t key_of(std::uint64_t purpose, std::uint64_t block) const noexcept;
   std::shared_ptr<const Block> make_block(std::uint64_t block);
 
   std::shared_ptr<const Corpus> corpus_;

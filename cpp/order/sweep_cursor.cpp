@@ -121,10 +121,9 @@ void SweepCursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   const std::uint64_t begin = sweep_.cut(number);
   const std::uint64_t length = sweep_.cut(number + 1) - begin;
   if (offset >= length) return;
-  auto [place, known, list] = sweep_.place_in(number, offset);
+  const auto [place, known] = sweep_.place_in(number, offset);
   if (place.start - begin >= length) return;
   open_[number].block = sweep_.block(place.block);
-  if (list.size() != 0) open_[number].block->take_list(std::move(list));
   lane.block = open_[number].block.get();
   lane.num_places = lane.block->num_sequences();
   lane.block_index = place.block;
