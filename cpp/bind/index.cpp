@@ -131,6 +131,12 @@ void bind_tables(py::module_& room) {
            }),
            "chunk_sequences"_a)
       .def_static(
+          "of_samples",
+          [](const Array<std::uint64_t>& chunk_samples) {
+            return Starts(view(chunk_samples), "samples");
+          },
+          "chunk_samples"_a)
+      .def_static(
           "even",
           [](std::uint64_t num_sequences, std::uint64_t chunk_size) {
             return Starts::even(num_sequences, chunk_size, "sequences");
@@ -146,19 +152,6 @@ void bind_tables(py::module_& room) {
       .def("bounds", &Starts::bounds, "chunk"_a)
       .def("take", as_array(&Starts::take), "chunks"_a)
       .def("find", as_array(&Starts::find), "sequences"_a);
-  py::class_<GroupedCounts>(room, "GroupedCounts")
-      .def(py::init([](const Array<std::uint64_t>& chunk_samples) {
-             return GroupedCounts(view(chunk_samples), "samples");
-           }),
-           "chunk_samples"_a)
-      .def(
-          "equals",
-          [](const GroupedCounts& self, const GroupedCounts& other) { return self == other; },
-          "other"_a)
-      .def("__len__", &GroupedCounts::num_counts)
-      .def_property_readonly("total", &GroupedCounts::total)
-      .def("counts", as_array(&GroupedCounts::counts))
-      .def("take", as_array(&GroupedCounts::take), "chunks"_a);
 }
 
 void bind_corpus(py::module_& room) {
@@ -172,7 +165,7 @@ void bind_corpus(py::module_& room) {
              return corpus;
            }),
            "chunk_sequences"_a, "chunk_samples"_a, "sizes"_a)
-      .def(py::init([](const Starts& sequences, const GroupedCounts& samples,
+      .def(py::init([](const Starts& sequences, const Starts& samples,
                        const std::shared_ptr<Sizes>& sizes) {
              auto corpus =
                  std::make_shared<Corpus>(Corpus{ChunkTable(sequences, samples), sizes});

@@ -9,10 +9,9 @@ namespace sweephand {
 
 ChunkTable::ChunkTable(std::span<const std::uint64_t> chunk_sequences,
                        std::span<const std::uint64_t> chunk_samples)
-    : ChunkTable(Starts(chunk_sequences, "sequences"),
-                 GroupedCounts(chunk_samples, "samples")) {}
+    : ChunkTable(Starts(chunk_sequences, "sequences"), Starts(chunk_samples, "samples")) {}
 
-ChunkTable::ChunkTable(Starts sequences, GroupedCounts samples)
+ChunkTable::ChunkTable(Starts sequences, Starts samples)
     : first_sequence_(std::move(sequences)), samples_(std::move(samples)) {
   if (num_chunks() != samples_.num_counts()) {
     throw std::invalid_argument("sequences are given for " + std::to_string(num_chunks()) +

@@ -34,23 +34,22 @@ std::uint64_t Sizes::sum(std::uint64_t first, std::uint64_t end) const {
   return sum;
 }
 
-GroupedCounts Sizes::sums(const Starts& starts) const {
-  GroupedCounts::Builder sums(starts.num_counts(), "samples");
+Starts Sizes::sums(const Starts& starts) const {
+  std::vector<std::uint64_t> sums;
+  sums.reserve(starts.num_counts());
   std::uint64_t begin = 0;
   for (std::uint64_t i = 0; i < starts.num_counts(); ++i) {
     const std::uint64_t end = starts[i + 1];
-    sums.append(sum(std::exchange(begin, end), end));
+    sums.push_back(sum(std::exchange(begin, end), end));
   }
-  return std::move(sums).done();
+  return {sums, "samples"};
 }
 
 void CommonSize::read(std::uint64_t /*first*/, std::span<std::uint32_t> out) const {
   std::fill(out.begin(), out.end(), size_);
 }
 
-GroupedCounts CommonSize::sums(const Starts& starts) const {
-  return {starts, size_, "samples"};
-}
+Starts CommonSize::sums(const Starts& starts) const { return {starts, size_, "samples"}; }
 
 namespace {
 

@@ -52,7 +52,7 @@ class Sizes {
   virtual std::uint64_t sum(std::uint64_t first, std::uint64_t end) const;
 
   // The same of chunks, given where each begins.
-  virtual GroupedCounts sums(const Starts& starts) const;
+  virtual Starts sums(const Starts& starts) const;
 };
 
 // Every sequence has the same size; nothing is stored.
@@ -61,7 +61,7 @@ class CommonSize final : public Sizes {
   explicit CommonSize(std::uint32_t size) : size_(size) {}
   std::uint32_t common() const noexcept override { return size_; }
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
-  GroupedCounts sums(const Starts& starts) const override;
+  Starts sums(const Starts& starts) const override;
 
  private:
   std::uint32_t size_;

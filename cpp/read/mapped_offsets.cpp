@@ -43,8 +43,8 @@ std::uint64_t MappedSizes::sum(std::uint64_t first, std::uint64_t end) const {
   return sum;
 }
 
-GroupedCounts MappedSizes::sums(const Starts& starts) const {
-  std::optional<GroupedCounts> sums;
+Starts MappedSizes::sums(const Starts& starts) const {
+  std::optional<Starts> sums;
   offsets_->read([&] { sums = sizes_.sums(starts); });
   return std::move(*sums);
 }

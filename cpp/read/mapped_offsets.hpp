@@ -88,7 +88,7 @@ class MappedSizes final : public Sizes {
   void gather(std::span<const std::uint64_t> sequences,
               std::span<std::uint32_t> out) const override;
   std::uint64_t sum(std::uint64_t first, std::uint64_t end) const override;
-  GroupedCounts sums(const Starts& starts) const override;
+  Starts sums(const Starts& starts) const override;
 
  private:
   std::shared_ptr<const MappedOffsets> offsets_;

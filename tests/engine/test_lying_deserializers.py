@@ -143,7 +143,7 @@ class Lying(Deserializer):
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         sizes = np.array(SIZES, np.uint32)
-        samples = _core.index.GroupedCounts(np.diff(STARTS[::PER_CHUNK]).astype(np.uint64))
+        samples = _core.index.Starts.of_samples(np.diff(STARTS[::PER_CHUNK]).astype(np.uint64))
         names = [f"{self.prefix}{name}" for name in ("tokens", "bags", "texts")]
         reader = StoredReader(
             core=_core.read.CallbackDeserializer(partial(load, self.lie)),

@@ -33,7 +33,7 @@ class Sizing:
     """
 
     sizes: _core.index.Sizes
-    samples: _core.index.GroupedCounts
+    samples: _core.index.Starts
     fingerprinted: bool = True
 
     @property

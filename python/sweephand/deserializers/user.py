@@ -194,7 +194,7 @@ class _UserChunks:
     def _know(self, counts: NDArray[np.uint64], samples: NDArray[np.uint64]) -> None:
         """Keep the sequences and samples of every chunk."""
         self._starts = _core.index.Starts(counts)
-        self._samples = _core.index.GroupedCounts(samples)
+        self._samples = _core.index.Starts.of_samples(samples)
 
     def _learn(self, chunk: int, data: _ChunkData) -> None:
         """Keep the types of the streams, which are those of a chunk."""
@@ -392,9 +392,11 @@ class _UserChunks:
         sizes = np.concatenate(sizes_by_chunk, dtype=np.int64, casting="unsafe")
         starts = offsets_of(np.fromiter(map(len, sizes_by_chunk), np.int64))
         counts, samples = np.diff(starts), sum_chunks(sizes, starts).astype(np.int64)
-        asked, take_starts = chunks.astype(np.uint64), self._starts.take
-        said_counts = (take_starts(asked + np.uint64(1)) - take_starts(asked)).view(np.int64)
-        said_samples = self._samples.take(asked).view(np.int64)
+        asked = chunks.astype(np.uint64)
+        said_counts, said_samples = (
+            (of.take(asked + np.uint64(1)) - of.take(asked)).view(np.int64)
+            for of in (self._starts, self._samples)
+        )
         wrong = (counts != said_counts) | (samples != said_samples)
         odd = np.flatnonzero((sizes < 1) | (sizes >= 2**32))
         wrong[np.searchsorted(starts, odd, "right") - 1] = True

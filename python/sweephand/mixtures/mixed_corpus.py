@@ -114,7 +114,7 @@ class MixedCorpus(Corpus):
         counts = [one.num_sequences for one in self.corpora.values()]
         return Sizing(
             sizes=_core.index.JoinedSizes([one.sizes for one in sizings], counts),
-            samples=_core.index.GroupedCounts(
+            samples=_core.index.Starts.of_samples(
                 np.concatenate([one.chunk_samples for one in sizings])
             ),
             fingerprinted=all(one.fingerprinted for one in sizings),
