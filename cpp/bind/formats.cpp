@@ -14,7 +14,6 @@
 #include "formats/table_rows.hpp"
 #include "formats/tar_samples.hpp"
 #include "formats/tfrecord.hpp"
-#include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
 #include "read/column.hpp"
 #include "read/deserializer.hpp"
@@ -95,15 +94,6 @@ void bind_ctf_format(py::module_& room) {
       .def_readonly("ignore_ids", &CtfStart::ignore_ids);
 }
 
-// One column of a table of sequences, unpacked.
-template <PackedIntegers CtfTable::* Column>
-py::array_t<std::uint64_t> all_of(const CtfIndex& index) {
-  const PackedIntegers& packed = index.sequences.*Column;
-  std::vector<std::uint64_t> values(packed.size());
-  packed.read(0, std::span(values));
-  return to_numpy(std::move(values));
-}
-
 void bind_ctf_index(py::module_& room) {
   py::class_<CtfIndex, std::shared_ptr<CtfIndex>>(room, "CtfIndex")
       .def(py::init(
@@ -118,23 +108,14 @@ void bind_ctf_index(py::module_& room) {
       .def_readonly("is_single", &CtfIndex::is_single)
       .def_property_readonly("undeclared",
                              [](const CtfIndex& self) { return to_python(self.undeclared); })
-      .def_property_readonly("keys", &all_of<&CtfTable::keys>)
-      .def_property_readonly("offsets", &all_of<&CtfTable::offsets>)
-      .def_property_readonly("lines", &all_of<&CtfTable::lines>)
-      .def_property_readonly("sizes", &all_of<&CtfTable::sizes>)
-      .def_property_readonly("packed",
-                             [](const std::shared_ptr<CtfIndex>& self) {
-                               CtfTable& table = self->sequences;
-                               const auto part = [&self](PackedIntegers& packed) {
-                                 return std::shared_ptr<PackedIntegers>(self,
-                                                                        &packed);  // not a copy
-                               };
-                               return std::map<std::string, std::shared_ptr<PackedIntegers>>{
-                                   {"keys", part(table.keys)},
-                                   {"offsets", part(table.offsets)},
-                                   {"lines", part(table.lines)},
-                                   {"sizes", part(table.sizes)}};
-                             })
+      .def_property_readonly(
+          "keys", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.keys); })
+      .def_property_readonly(
+          "offsets", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.offsets); })
+      .def_property_readonly(
+          "lines", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.lines); })
+      .def_property_readonly(
+          "sizes", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.sizes); })
       .def_property_readonly("skipped", [](const CtfIndex& self) {
         return copy_to_numpy(self.sequences.skipped);
       });
@@ -157,22 +138,26 @@ void bind_ctf_reader(py::module_& room) {
       .def_readonly("first_line", &CtfPiece::first_line)
       .def_readonly("num_sequences", &CtfPiece::num_sequences)
       .def_readonly("num_items", &CtfPiece::num_items);
-  using Packed = std::shared_ptr<PackedIntegers>;
-  py::class_<CtfPlaces>(room, "CtfPlaces")
-      .def(py::init([](Packed offsets, Packed lines, const Array<std::int64_t>& starts,
-                       const Array<std::uint64_t>& sizes,
-                       const Array<std::uint64_t>& item_offsets,
-                       const Array<std::int64_t>& item_starts) {
-             return CtfPlaces{std::move(offsets),      std::move(lines),
-                              to_vector(starts),       to_vector(sizes),
-                              to_vector(item_offsets), to_vector(item_starts)};
-           }),
-           "offsets"_a.none(false), "lines"_a.none(false), "starts"_a, "sizes"_a,
-           "item_offsets"_a, "item_starts"_a);
   py::class_<CtfChunks, std::shared_ptr<CtfChunks>>(room, "CtfChunks")
-      .def(py::init<CtfPlaces, std::uint64_t, const CtfChunks::Entries&>(), "places"_a,
-           "most_bytes"_a, "entries"_a, NoGil())
-      .def("of", &CtfChunks::of, "chunk"_a)
+      .def(py::init([](const Array<std::uint64_t>& offsets, const Array<std::uint64_t>& lines,
+                       const Array<std::int64_t>& starts, const Array<std::uint64_t>& sizes,
+                       const Array<std::uint64_t>& item_offsets,
+                       const Array<std::int64_t>& item_starts, std::uint64_t most_bytes,
+                       const CtfChunks::Entries& entries) {
+             const CtfPlaces places{view(offsets), view(lines),        view(starts),
+                                    view(sizes),   view(item_offsets), view(item_starts)};
+             return without_gil(
+                 [&] { return std::make_shared<CtfChunks>(places, most_bytes, entries); });
+           }),
+           "offsets"_a, "lines"_a, "starts"_a, "sizes"_a, "item_offsets"_a, "item_starts"_a,
+           "most_bytes"_a, "entries"_a)
+      .def(
+          "of",
+          [](const CtfChunks& self, std::uint64_t chunk) {
+            const auto pieces = self.of(chunk);
+            return std::vector(pieces.begin(), pieces.end());
+          },
+          "chunk"_a)
       .def_property_readonly("sequences", &CtfChunks::sequences);
   py::class_<CtfReader>(room, "CtfReader")
       .def(py::init<const CtfFormat&, std::uint64_t>(), "format"_a, "num_bytes"_a,

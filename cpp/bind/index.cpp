@@ -2,7 +2,6 @@
 #include "bind/bind.hpp"
 #include "index/chunk_table.hpp"
 #include "index/corpus.hpp"
-#include "index/packed_integers.hpp"
 #include "index/sizes.hpp"
 
 #include <algorithm>
@@ -110,7 +109,6 @@ void bind_sizes(py::module_& room) {
                      hold(py::object(offsets)));
                }),
            "offsets"_a, "stream"_a, "file"_a);
-  room.def("unpack_sizes", &unpack_sizes, "packed"_a);
   py::class_<RepeatedSizes, Sizes, std::shared_ptr<RepeatedSizes>>(room, "RepeatedSizes")
       .def(py::init([](const Array<std::uint32_t>& sizes) {
              return std::make_shared<RepeatedSizes>(to_vector(sizes));
@@ -213,46 +211,9 @@ void bind_corpus(py::module_& room) {
           "first"_a, "count"_a);
 }
 
-// Values [first, first + count), as integers of the width of T.
-template <class T>
-py::array read_packed(const PackedIntegers& packed, std::uint64_t first, std::uint64_t count) {
-  std::vector<T> values(count);
-  packed.read(first, std::span(values));
-  return to_numpy(std::move(values));
-}
-
-void bind_packed(py::module_& room) {
-  using Reader = py::array (*)(const PackedIntegers&, std::uint64_t, std::uint64_t);
-  static constexpr std::array<Reader, 4> kReaders = {
-      &read_packed<std::uint8_t>, &read_packed<std::uint16_t>, &read_packed<std::uint32_t>,
-      &read_packed<std::uint64_t>};
-  py::class_<PackedIntegers, std::shared_ptr<PackedIntegers>>(room, "PackedIntegers")
-      .def(py::init<>())
-      .def(py::init([](const Array<std::uint8_t>& bytes, std::uint64_t count) {
-             return std::make_shared<PackedIntegers>(std::as_bytes(view(bytes)), count,
-                                                     hold(py::object(bytes)));
-           }),
-           "bytes"_a.noconvert(), "count"_a)
-      .def("__len__", &PackedIntegers::size)
-      .def("append", &PackedIntegers::append, "more"_a, "base"_a = 0)
-      .def(
-          "extend",
-          [](PackedIntegers& self, const Array<std::uint64_t>& values) {
-            for (const std::uint64_t value : view(values)) self.push_back(value);
-          },
-          "values"_a)
-      .def_property_readonly("bytes", as_array(&PackedIntegers::bytes))
-      .def(
-          "read",
-          [](const PackedIntegers& self, std::uint64_t first, std::uint64_t count,
-             std::uint64_t log_bytes) { return kReaders.at(log_bytes)(self, first, count); },
-          "first"_a, "count"_a, "log_bytes"_a);
-}
-
 }  // namespace
 
 void bind_index(py::module_& room) {
-  bind_packed(room);
   bind_tables(room);
   bind_sizes(room);
   const py::class_<GivenOrder, std::shared_ptr<GivenOrder>> order_class(room, "GivenOrder");

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::uint64_t kMostFromEntry = std::uint64_t{1} << 30U;
 
-using Walk = PackedIntegers::Walk;
-
 void require(bool is_so, const char* what) {
   if (!is_so) throw std::invalid_argument(std::string("an index of text has wrong ") + what);
 }
@@ -27,12 +25,11 @@ bool begin_files(std::span<const std::int64_t> starts, std::size_t num_files,
          std::ranges::is_sorted(starts) && std::cmp_equal(starts.back(), total);
 }
 
-const CtfPlaces& checked(const CtfPlaces& places) {
+void check(const CtfPlaces& places) {
   const std::size_t num_files = places.sizes.size();
-  require(begin_files(places.starts, num_files, places.offsets->size()), "sequences");
-  require(places.lines->size() == places.offsets->size(), "lines");
+  require(begin_files(places.starts, num_files, places.offsets.size()), "sequences");
+  require(places.lines.size() == places.offsets.size(), "lines");
   require(begin_files(places.item_starts, num_files, places.item_offsets.size()), "items");
-  return places;
 }
 
 std::pair<std::uint64_t, std::uint64_t> bounds(std::span<const std::int64_t> starts,
@@ -41,30 +38,24 @@ std::pair<std::uint64_t, std::uint64_t> bounds(std::span<const std::int64_t> sta
           static_cast<std::uint64_t>(starts[file + 1])};
 }
 
-// The first sequences of chunks, as pieces are added.
-class Joined {
- public:
-  explicit Joined(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
-
-  void add(std::uint64_t first, std::uint64_t num_bytes) {
-    const bool is_full = num_bytes_ > most_bytes_ || num_bytes > most_bytes_ - num_bytes_;
-    if (firsts_.empty() || is_full) {
-      firsts_.push_back(first);
-      num_bytes_ = 0;
-    }
-    num_bytes_ += num_bytes;
-  }
-
-  Starts done(std::uint64_t num_sequences) && {
-    firsts_.push_back(num_sequences);
-    return Starts::at(std::move(firsts_));
-  }
-
- private:
-  std::uint64_t most_bytes_;
-  std::uint64_t num_bytes_ = 0;  // of the last chunk
-  std::vector<std::uint64_t> firsts_;
-};
+// A piece of a file, [begin, stop) of its bytes, that begins with sequence `first`.
+CtfPiece piece_of(const CtfPlaces& places, std::size_t file, std::uint64_t first,
+                  std::uint64_t end, std::uint64_t stop) {
+  const std::uint64_t begin = places.offsets[first];
+  if (stop < begin) throw std::invalid_argument("a piece ends before it begins");
+  const auto [first_item, end_item] = bounds(places.item_starts, file);
+  const auto items = places.item_offsets.subspan(first_item, end_item - first_item);
+  // Those at the end of a file belong to its last piece.
+  const bool is_last = end == bounds(places.starts, file).second;
+  const auto last_item = is_last ? items.end() : std::ranges::lower_bound(items, stop);
+  const auto num_items = last_item - std::ranges::lower_bound(items, begin);
+  return {.offset = begin,
+          .bytes = stop - begin,
+          .first_line = places.lines[first],
+          .num_sequences = end - first,
+          .num_items = static_cast<std::uint64_t>(num_items),
+          .file = file};
+}
 
 // True if a piece may begin at a place of a file, after the piece that begins at another.
 bool may_begin(const std::optional<std::vector<std::uint64_t>>& entries, std::uint64_t before,
@@ -74,69 +65,66 @@ bool may_begin(const std::optional<std::vector<std::uint64_t>>& entries, std::ui
          std::ranges::upper_bound(*entries, place);
 }
 
-Starts cut(const CtfPlaces& places, std::uint64_t most_bytes,
-           const CtfChunks::Entries& entries) {
+std::vector<CtfPiece> cut(const CtfPlaces& places, std::uint64_t most_bytes,
+                          const CtfChunks::Entries& entries) {
+  check(places);
   require(entries.size() == places.sizes.size(), "entries");
-  Walk offsets(*places.offsets);
-  Joined chunks(most_bytes);
+  std::vector<CtfPiece> pieces;
   for (std::size_t file = 0; file < places.sizes.size(); ++file) {
     auto [first, end] = bounds(places.starts, file);
     if (first == end) continue;
-    std::uint64_t begin = offsets[first];
+    std::uint64_t begin = places.offsets[first];
     std::uint64_t full_from = begin;  // begin of the run of sequences that becomes too long
     std::uint64_t place = begin;
     for (std::uint64_t i = first; i < end; ++i) {
-      const std::uint64_t next = i + 1 < end ? offsets[i + 1] : places.sizes[file];
+      const std::uint64_t next = i + 1 < end ? places.offsets[i + 1] : places.sizes[file];
       if (i != first && next - full_from > most_bytes) {
         full_from = place;
         if (may_begin(entries[file], begin, place)) {
-          chunks.add(std::exchange(first, i), place - begin);
+          pieces.push_back(piece_of(places, file, std::exchange(first, i), i, place));
           begin = place;
         }
       }
       place = next;
     }
-    chunks.add(first, place - begin);
-  }
-  return std::move(chunks).done(places.offsets->size());
-}
-
-}  // namespace
-
-CtfChunks::CtfChunks(CtfPlaces places, std::uint64_t most_bytes, const Entries& entries)
-    : places_(std::move(places)), sequences_(cut(checked(places_), most_bytes, entries)) {}
-
-std::vector<CtfPiece> CtfChunks::of(std::uint64_t chunk) const {
-  auto [first, end] = sequences_.bounds(chunk);
-  const auto after = std::ranges::upper_bound(places_.starts, static_cast<std::int64_t>(first));
-  auto file = static_cast<std::size_t>(after - places_.starts.begin()) - 1;
-  std::vector<CtfPiece> pieces;
-  for (; first < end; ++file) {
-    const std::uint64_t stop = std::min(end, bounds(places_.starts, file).second);
-    if (first < stop) pieces.push_back(piece(file, first, stop));
-    first = stop;
+    pieces.push_back(piece_of(places, file, first, end, place));
   }
   return pieces;
 }
 
-CtfPiece CtfChunks::piece(std::size_t file, std::uint64_t first, std::uint64_t end) const {
-  const bool is_last = end == bounds(places_.starts, file).second;
-  const std::uint64_t begin = (*places_.offsets)[first];
-  const std::uint64_t stop = is_last ? places_.sizes[file] : (*places_.offsets)[end];
-  if (stop < begin) throw std::invalid_argument("a piece ends before it begins");
-  const auto [first_item, end_item] = bounds(places_.item_starts, file);
-  const std::span items =
-      std::span(places_.item_offsets).subspan(first_item, end_item - first_item);
-  // Those at the end of a file belong to its last piece.
-  const auto last_item = is_last ? items.end() : std::ranges::lower_bound(items, stop);
-  const auto num_items = last_item - std::ranges::lower_bound(items, begin);
-  return {.offset = begin,
-          .bytes = stop - begin,
-          .first_line = (*places_.lines)[first],
-          .num_sequences = end - first,
-          .num_items = static_cast<std::uint64_t>(num_items),
-          .file = file};
+// The first piece of every chunk, and the end.
+Starts join(std::span<const CtfPiece> pieces, std::uint64_t most_bytes) {
+  std::vector<std::uint64_t> firsts;
+  std::uint64_t num_bytes = 0;  // of the last chunk
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const bool is_full = num_bytes > most_bytes || pieces[i].bytes > most_bytes - num_bytes;
+    if (firsts.empty() || is_full) {
+      firsts.push_back(i);
+      num_bytes = 0;
+    }
+    num_bytes += pieces[i].bytes;
+  }
+  firsts.push_back(pieces.size());
+  return Starts::at(std::move(firsts));
 }
+
+Starts sequences_of(std::span<const CtfPiece> pieces, const Starts& first_pieces) {
+  std::vector<std::uint64_t> sums{0};
+  for (std::uint64_t chunk = 0; chunk < first_pieces.num_counts(); ++chunk) {
+    sums.push_back(sums.back());
+    for (const CtfPiece& piece : pieces.subspan(first_pieces[chunk], first_pieces.count(chunk)))
+      sums.back() += piece.num_sequences;
+  }
+  return Starts::at(std::move(sums));
+}
+
+}  // namespace
+
+CtfChunks::CtfChunks(const CtfPlaces& places, std::uint64_t most_bytes, const Entries& entries)
+    : num_files_(places.sizes.size()),
+      pieces_(cut(places, most_bytes, entries)),
+      first_pieces_(join(pieces_, most_bytes)),
+      sequences_(sequences_of(pieces_, first_pieces_)) {}
 
 CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
                                  std::shared_ptr<const CtfChunks> chunks)
@@ -148,7 +136,7 @@ CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
 }
 
 std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t chunk_number) {
-  const std::vector<CtfPiece> chunk = chunks_->of(chunk_number);
+  const std::span<const CtfPiece> chunk = chunks_->of(chunk_number);
   std::uint64_t num_bytes = 0;
   for (const CtfPiece& piece : chunk) num_bytes += piece.bytes;
   CtfReader reader(format_, num_bytes);

@@ -5,7 +5,6 @@
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"
 #include "index/counts.hpp"
-#include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
 #include "read/deserializer.hpp"
 #include "read/file.hpp"
@@ -14,13 +13,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace sweephand {
 
-// The chunks of text files, cut from the packed index: eight bytes each, as there may be
-// millions.
+// The chunks of text files.
 //
 //   file 0         | file 1                        | file 2  |
 //   | piece        | piece         | piece         | piece   |   of one file, with its line
@@ -38,12 +37,12 @@ struct CtfPiece {
 
 // Where the sequences of files, one after the other, begin, as an index has it.
 struct CtfPlaces {
-  std::shared_ptr<const PackedIntegers> offsets;  // of every sequence; not null
-  std::shared_ptr<const PackedIntegers> lines;    // not null
-  std::vector<std::int64_t> starts;         // the first sequence of each file, and the end
-  std::vector<std::uint64_t> sizes;         // of each file, in bytes
-  std::vector<std::uint64_t> item_offsets;  // of errors that were charged
-  std::vector<std::int64_t> item_starts;    // the first of each file, and the end
+  std::span<const std::uint64_t> offsets;       // of every sequence
+  std::span<const std::uint64_t> lines;         // of every sequence
+  std::span<const std::int64_t> starts;         // the first sequence of each file, and the end
+  std::span<const std::uint64_t> sizes;         // of each file, in bytes
+  std::span<const std::uint64_t> item_offsets;  // of errors that were charged
+  std::span<const std::int64_t> item_starts;    // the first of each file, and the end
 };
 
 class CtfChunks {
@@ -55,22 +54,24 @@ class CtfChunks {
   // pieces that follow each other share a chunk while they have at most as many. A file with
   // entries is cut where one was passed, and else only where a piece has passed a GiB, as a
   // piece is read from the entry before it on. Throws std::invalid_argument when parts of
-  // `places` do not fit together.
-  CtfChunks(CtfPlaces places, std::uint64_t most_bytes, const Entries& entries);
+  // `places` do not fit together, or a piece ends before it begins.
+  CtfChunks(const CtfPlaces& places, std::uint64_t most_bytes, const Entries& entries);
 
-  std::size_t num_files() const noexcept { return places_.sizes.size(); }
+  std::size_t num_files() const noexcept { return num_files_; }
 
-  // The pieces of a chunk. Throws std::out_of_range, and std::invalid_argument when one ends
-  // before it begins.
-  std::vector<CtfPiece> of(std::uint64_t chunk) const;
+  // The pieces of a chunk. Throws std::out_of_range.
+  std::span<const CtfPiece> of(std::uint64_t chunk) const {
+    const auto [first, end] = first_pieces_.bounds(chunk);
+    return std::span(pieces_).subspan(first, end - first);
+  }
 
   // The first sequence of every chunk.
   const Starts& sequences() const noexcept { return sequences_; }
 
  private:
-  CtfPiece piece(std::size_t file, std::uint64_t first, std::uint64_t end) const;
-
-  CtfPlaces places_;
+  std::size_t num_files_;
+  std::vector<CtfPiece> pieces_;
+  Starts first_pieces_;  // of every chunk
   Starts sequences_;
 };
 

@@ -49,19 +49,11 @@ std::uint64_t find_part(const ByteSource& file, const CtfFormat& format, const C
 
 namespace {
 
-// Moves the scanner's results to the index.
-void take_sequences(CtfSequences& found, CtfTable& sequences) {
-  for (const std::uint64_t number : found.skipped)
-    sequences.skipped.push_back(sequences.keys.size() + number);
-  const auto move_all = [](auto& from, PackedIntegers& to) {
-    for (const auto value : from) to.push_back(value);
-    from.clear();
-  };
-  move_all(found.keys, sequences.keys);
-  move_all(found.offsets, sequences.offsets);
-  move_all(found.lines, sequences.lines);
-  move_all(found.sizes, sequences.sizes);
-  found.skipped.clear();
+// Adds numbers, and `base` to each.
+template <class T>
+void add_all(std::vector<T>& to, const std::vector<T>& from, T base) {
+  to.reserve(to.size() + from.size());
+  for (const T value : from) to.push_back(base + value);
 }
 
 }  // namespace
@@ -75,11 +67,10 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
   LineBlocks blocks(file, begin, end, format.max_line_bytes, kCtfPadding);
   for (std::string_view lines = blocks.next(); !lines.empty(); lines = blocks.next()) {
     scanner.scan(lines, blocks.offset());
-    take_sequences(scanner.sequences(), index.sequences);
     if (index.ledger.is_exhausted()) break;
   }
   scanner.finish();
-  take_sequences(scanner.sequences(), index.sequences);
+  index.sequences = std::move(scanner.sequences());
   index.num_lines = scanner.num_lines();
   index.num_samples = scanner.num_samples();
   index.num_met = scanner.num_met();
@@ -91,12 +82,12 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
 }
 
 void CtfIndex::append(const CtfIndex& part, const CtfStart& start) {
-  for (const std::uint64_t number : part.sequences.skipped)
-    sequences.skipped.push_back(sequences.keys.size() + number);
-  sequences.keys.append(part.sequences.keys, start.ignore_ids ? num_lines : 0);
-  sequences.offsets.append(part.sequences.offsets, 0);
-  sequences.lines.append(part.sequences.lines, num_lines);
-  sequences.sizes.append(part.sequences.sizes, 0);
+  const CtfSequences& more = part.sequences;
+  add_all(sequences.skipped, more.skipped, std::uint64_t{sequences.keys.size()});
+  add_all(sequences.keys, more.keys, start.ignore_ids ? num_lines : 0);
+  add_all(sequences.offsets, more.offsets, std::uint64_t{0});
+  add_all(sequences.lines, more.lines, num_lines);
+  add_all(sequences.sizes, more.sizes, std::uint32_t{0});
   ledger.append(part.ledger, num_lines, start.ignore_ids);
   num_lines += part.num_lines;
   num_samples += part.num_samples;

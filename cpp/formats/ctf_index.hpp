@@ -8,7 +8,6 @@
 
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"
-#include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
 
 #include <cstdint>
@@ -32,17 +31,8 @@ CtfStart find_start(const ByteSource& file, const CtfFormat& format);
 std::uint64_t find_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                         std::uint64_t offset);
 
-// The sequences of a file or of a part of it, in few bytes each; see CtfSequences.
-struct CtfTable {
-  PackedIntegers keys;
-  PackedIntegers offsets;
-  PackedIntegers lines;
-  PackedIntegers sizes;
-  std::vector<std::uint64_t> skipped;
-};
-
 struct CtfIndex {
-  CtfTable sequences;
+  CtfSequences sequences;
   Ledger ledger;
   std::uint64_t num_lines = 0;
   std::uint64_t num_samples = 0;       // of all streams

@@ -96,8 +96,7 @@ from sweephand.ext.formats.array_record import ArrayRecords as ArrayRecords
 from sweephand.files.find import find_files as find_files
 from sweephand.files.find import find_shards as find_shards
 from sweephand.files.find import list_paths as list_paths
-from sweephand.files.index_arrays import stored_in as stored_in
-from sweephand.files.index_arrays import unpack_part as unpack_part
+from sweephand.files.index_arrays import in_few_bytes as in_few_bytes
 from sweephand.files.index_file import Advance as Advance
 from sweephand.files.index_file import Index as Index
 from sweephand.files.index_file import Keep as Keep

@@ -8,10 +8,10 @@
 #include "formats/ctf_index.hpp"
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"
-#include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -89,11 +89,11 @@ CtfFormat make_format(std::uint64_t choice) {
           .allow_nonfinite = choice % 17 < 3};
 }
 
-void check_same(const CtfTable& joined, const CtfTable& whole) {
-  CHECK(joined.keys.bytes() == whole.keys.bytes());
-  CHECK(joined.offsets.bytes() == whole.offsets.bytes());
-  CHECK(joined.lines.bytes() == whole.lines.bytes());
-  CHECK(joined.sizes.bytes() == whole.sizes.bytes());
+void check_same(const CtfSequences& joined, const CtfSequences& whole) {
+  CHECK(joined.keys == whole.keys);
+  CHECK(joined.offsets == whole.offsets);
+  CHECK(joined.lines == whole.lines);
+  CHECK(joined.sizes == whole.sizes);
   CHECK(joined.skipped == whole.skipped);
 }
 
@@ -129,18 +129,14 @@ void check_index(const CtfFormat& format, Input input, std::uint64_t cut) {
 
 CtfChunks chunks_of(const CtfSequences& sequences, std::uint64_t size,
                     std::uint64_t most_bytes) {
-  const auto pack = [](const auto& values) {
-    const auto packed = std::make_shared<PackedIntegers>();
-    for (const auto value : values) packed->push_back(value);
-    return packed;
-  };
-  const auto count = static_cast<std::int64_t>(sequences.offsets.size());
-  const CtfPlaces places{.offsets = pack(sequences.offsets),
-                         .lines = pack(sequences.lines),
-                         .starts = {0, count},
-                         .sizes = {size},
+  const std::array starts{std::int64_t{0}, static_cast<std::int64_t>(sequences.offsets.size())};
+  constexpr std::array<std::int64_t, 2> kNoItems{0, 0};
+  const CtfPlaces places{.offsets = sequences.offsets,
+                         .lines = sequences.lines,
+                         .starts = starts,
+                         .sizes = {&size, 1},
                          .item_offsets = {},
-                         .item_starts = {0, 0}};
+                         .item_starts = kNoItems};
   return {places, most_bytes, {std::nullopt}};
 }
 

@@ -54,26 +54,23 @@ def open_ctf(
     file = _core.read.File(str(path))
     start = _core.formats.ctf_start(file, form)
     source = _core.formats.CtfFile(str(path), file.tag, start.ignore_ids)
-    places = places_of(
-        index.packed["offsets"], index.packed["lines"], file.tag.size, index.ledger.offsets
+    chunks = cut_file(
+        index.offsets, index.lines, file.tag.size, index.ledger.offsets, chunk_bytes
     )
-    chunks = _core.formats.CtfChunks(places, chunk_bytes, [None])
     return (
         _core.formats.CtfDeserializer(form, [source], chunks),
         chunks.sequences.offsets().tolist(),
     )
 
 
-def places_of(
-    offsets: _core.index.PackedIntegers,
-    lines: _core.index.PackedIntegers,
-    size: int,
-    items: np.ndarray,
-) -> _core.formats.CtfPlaces:
-    """Return the places of one file."""
+def cut_file(
+    offsets: np.ndarray, lines: np.ndarray, size: int, items: np.ndarray, chunk_bytes: int
+) -> _core.formats.CtfChunks:
+    """Return the chunks of one file."""
     starts, item_starts = np.array([0, len(offsets)]), np.array([0, len(items)])
-    return _core.formats.CtfPlaces(
-        offsets, lines, starts, np.array([size], np.uint64), items, item_starts
+    sizes = np.array([size], np.uint64)
+    return _core.formats.CtfChunks(
+        offsets, lines, starts, sizes, items, item_starts, chunk_bytes, [None]
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.extent import draws
-from tests.read.ctf_core import build_index, make_format, open_ctf, places_of, read_ctf
+from tests.read.ctf_core import build_index, cut_file, make_format, open_ctf, read_ctf
 from tests.read.ctf_model import FatalError, Reader, Stream
 
 from sweephand import DataError, StaleError, _core
@@ -317,10 +317,9 @@ def test_an_index_that_lies_is_stale(path: Path) -> None:
     file = _core.read.File(str(path))
     source = _core.formats.CtfFile(str(path), file.tag, False)
     for num_sequences, num_items in ((3, 0), (2, 1)):
-        packed = _core.index.PackedIntegers()
-        packed.extend(np.arange(num_sequences, dtype=np.uint64))
-        places = places_of(packed, packed, len(GOOD), np.zeros(num_items, np.uint64))
-        chunks = _core.formats.CtfChunks(places, 2**25, [None])
+        places = np.arange(num_sequences, dtype=np.uint64)
+        items = np.zeros(num_items, np.uint64)
+        chunks = cut_file(places, places, len(GOOD), items, 2**25)
         deserializer = _core.formats.CtfDeserializer(make_format([A, B]), [source], chunks)
         with pytest.raises(StaleError, match="the index says") as caught:
             deserializer.load(0)

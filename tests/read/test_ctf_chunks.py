@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,20 +63,18 @@ def chunks_of(corpus: list[File], most: int) -> list[list[Piece]]:
     return chunks
 
 
-def packed(values: list[int]) -> _core.index.PackedIntegers:
-    found = _core.index.PackedIntegers()
-    found.extend(np.array(values, np.uint64))
-    return found
+def words(values: list[int]) -> np.ndarray:
+    return np.array(values, np.uint64)
 
 
 def starts_of(counts: list[int]) -> np.ndarray:
     return np.cumsum([0, *counts])
 
 
-def places_of(corpus: list[File]) -> _core.formats.CtfPlaces:
-    return _core.formats.CtfPlaces(
-        packed([place for file in corpus for place in file.borders[:-1]]),
-        packed([line for file in corpus for line in range(len(file.sizes))]),
+def places_of(corpus: list[File]) -> tuple[np.ndarray, ...]:
+    return (
+        words([place for file in corpus for place in file.borders[:-1]]),
+        words([line for file in corpus for line in range(len(file.sizes))]),
         starts_of([len(file.sizes) for file in corpus]),
         np.array([file.borders[-1] for file in corpus], np.uint64),
         np.array([place for file in corpus for place in file.items], np.uint64),
@@ -87,7 +84,7 @@ def places_of(corpus: list[File]) -> _core.formats.CtfPlaces:
 
 @given(st.lists(files(), min_size=1, max_size=5), st.integers(1, 40))
 def test_chunks_are_those_of_a_plain_loop(corpus: list[File], most: int) -> None:
-    chunks = _core.formats.CtfChunks(places_of(corpus), most, [one.entries for one in corpus])
+    chunks = _core.formats.CtfChunks(*places_of(corpus), most, [one.entries for one in corpus])
     wanted = chunks_of(corpus, most)
     assert len(chunks.sequences) == len(wanted)
     found = [chunks.of(i) for i in range(len(wanted))]
@@ -104,27 +101,13 @@ def test_chunks_are_those_of_a_plain_loop(corpus: list[File], most: int) -> None
 
 def test_a_file_that_is_entered_at_its_beginning_alone_is_cut_after_a_gib() -> None:
     begins = [0, 2**29, 2**30, 2**30 + 1, 2**31 + 1, 2**31 + 2]
-    places = _core.formats.CtfPlaces(
-        packed(begins),
-        packed([0, 1, 2, 3, 4, 5]),
+    places = (
+        words(begins),
+        words([0, 1, 2, 3, 4, 5]),
         np.array([0, 6]),
         np.array([2**31 + 9], np.uint64),
         np.empty(0, np.uint64),
         np.array([0, 0]),
     )
-    chunks = _core.formats.CtfChunks(places, 1, [[0]])
+    chunks = _core.formats.CtfChunks(*places, 1, [[0]])
     assert chunks.sequences.offsets().tolist() == [0, 3, 5, 6]
-
-
-@pytest.mark.parametrize("sizes", [[3] * 1000, [1, 2**32 - 1] * 300, [7], []])
-def test_packed_sizes_are_as_plain_ones(sizes: list[int]) -> None:
-    found = _core.index.unpack_sizes(packed(sizes))
-    starts = _core.index.Starts(
-        np.array([len(sizes) // 3, len(sizes) - len(sizes) // 3], np.uint64)
-    )
-    plain = _core.index.StoredSizes(np.array(sizes, np.uint32))
-    assert found.sums(starts).equals(plain.sums(starts))
-    if sizes:
-        corpus = _core.index.Corpus(starts, found.sums(starts), found)
-        assert corpus.sizes(0, len(sizes)).tolist() == sizes
-        assert corpus.common_size == (sizes[0] if len(set(sizes)) == 1 else 0)

@@ -27,7 +27,6 @@ from sweephand.deserializers.format import Look, SelfDescribed
 from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.find import find_shards
-from sweephand.files.index_arrays import IndexArrays, PackedArray, packed_in, stored_in
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
 from sweephand.files.inflate import PACKINGS, ContentFile, FileContents, head_of_content
 from sweephand.files.local import LocalFile, access_to, look_again
@@ -40,7 +39,6 @@ _FREE = (2**31 - 1,)  # the shape of a sparse stream until all its indices are k
 
 
 _PART_BYTES = 16 << 20  # a thread's share of a file, at least
-_DTYPES = {"keys": np.uint64, "offsets": np.uint64, "lines": np.uint64, "sizes": np.uint32}
 
 
 class CTFDeserializer(SelfDescribed):
@@ -246,8 +244,7 @@ class CTFDeserializer(SelfDescribed):
         chunks = cut_chunks(index, self._chunk_bytes)
         starts = chunks.sequences
         names = [file.name for file in listed]
-        sizes = packed_in(stored_in(index.arrays)["sizes"])
-        sizing = Sizing.by(_core.index.unpack_sizes(sizes), starts)
+        sizing = Sizing.of(index.arrays["sizes"], starts)
         num_samples = sizing.samples.total
         reader = StoredReader(
             core=self._make_core(infos, listed, ignored, chunks),
@@ -264,7 +261,7 @@ class CTFDeserializer(SelfDescribed):
             [reader],
             ids=ShardIds(names, index.starts["sizes"].tolist()),
             names=names,
-            keys=None if all(ignored) else partial(index.arrays.__getitem__, "keys"),
+            keys=None if all(ignored) else partial(np.asarray, index.arrays["keys"]),
             index=index.path,
             files=listed,
         )
@@ -380,17 +377,14 @@ def scan_file(
         ]
         for one in listed
     ]
-    packed = index.packed
     return Scan(
-        IndexArrays(
-            {
-                **{
-                    name: PackedArray.whole(packed[name], np.dtype(dtype))
-                    for name, dtype in _DTYPES.items()
-                },
-                "item_offsets": index.ledger.offsets,
-            }
-        ),
+        {
+            "keys": index.keys,
+            "offsets": index.offsets,
+            "lines": index.lines,
+            "sizes": index.sizes,
+            "item_offsets": index.ledger.offsets,
+        },
         {
             "ignores_ids": start.ignore_ids,
             "items": items,
@@ -423,21 +417,21 @@ def cut_chunks(index: Index, most_bytes: int) -> _core.formats.CtfChunks:
     """Cut files between sequences, and return chunks of pieces that follow each other.
 
     Large files are cut into several chunks, and small ones share one. What can be unpacked
-    from its beginning alone is not cut within. Places are packed as the index has them.
+    from its beginning alone is not cut within.
     """
-    stored = stored_in(index.arrays)
-    places = _core.formats.CtfPlaces(
-        offsets=packed_in(stored["offsets"]),
-        lines=packed_in(stored["lines"]),
+    entries = [
+        file.content.entries if isinstance(file, ContentFile) else None for file in index.files
+    ]
+    return _core.formats.CtfChunks(
+        offsets=index.arrays["offsets"],
+        lines=index.arrays["lines"],
         starts=index.starts["sizes"],
         sizes=np.array([file.size for file in index.files], np.uint64),
         item_offsets=index.arrays["item_offsets"],
         item_starts=index.starts["item_offsets"],
+        most_bytes=most_bytes,
+        entries=entries,
     )
-    entries = [
-        file.content.entries if isinstance(file, ContentFile) else None for file in index.files
-    ]
-    return _core.formats.CtfChunks(places, most_bytes, entries)
 
 
 def _index_in_order(

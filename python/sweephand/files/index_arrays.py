@@ -1,11 +1,10 @@
-"""The arrays of an index, as they are or packed until they are asked for, and its file.
+"""The arrays of an index, in as few bytes as their values need, and its file.
 
 It is a file of records (`run/records.py`): a block whose payload is the header, as JSON, and a
 block for each array, whose label is its name and whose payload are its bytes, little endian.
 
-The header has of every array its dtype, shape, how much of it belongs to each file, and in how
-many bytes it is packed, if it is: `cpp/index/packed_integers.hpp`; of every file its name, size
-and tag; and what the index is of.
+The header has of every array its dtype, the narrower one of its bytes, its shape, and how much
+of it belongs to each file; of every file its name, size and tag; and what the index is of.
 """
 
 from __future__ import annotations
@@ -26,115 +25,65 @@ from sweephand.files.local import open_regular
 from sweephand.run.records import RecordKind, block_head, pack_block, read_block
 from sweephand.run.writing import replaced_file
 
-INDEX = RecordKind(b"SWEEPIDX", 3, "index", "delete it, and it is built again")
-
-_RUN = 1 << 16  # values that are packed at a time
+INDEX = RecordKind(b"SWEEPIDX", 4, "index", "delete it, and it is built again")
 
 Described = tuple[str, int, str]
 """Name, size and tag of a file."""
 
 
-@dataclass(frozen=True)
-class PackedArray:
-    """Integers in a few bytes each: `cpp/index/packed_integers.hpp`."""
-
-    core: _core.index.PackedIntegers  # all of them
-    dtype: np.dtype[Any]  # of the integers
-    # which of them these are
-    begin: int
-    end: int
-
-    @classmethod
-    def whole(cls, core: _core.index.PackedIntegers, dtype: np.dtype[Any]) -> PackedArray:
-        """Return all that is packed."""
-        return cls(core, dtype, 0, len(core))
-
-    @property
-    def shape(self) -> tuple[int]:
-        """Their number."""
-        return (len(self),)
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return self.end - self.begin
-
-    def __getitem__(self, part: slice) -> PackedArray:
-        """Return a range of them, whose ends are given."""
-        begin, end = self.begin + part.start, self.begin + part.stop
-        return PackedArray(self.core, self.dtype, begin, end)
-
-    def unpack(self) -> NDArray[Any]:
-        """Return the integers as an array."""
-        log_bytes = self.dtype.itemsize.bit_length() - 1
-        return self.core.read(self.begin, len(self), log_bytes).view(self.dtype)
-
-
 Arrays = Mapping[str, NDArray[Any]]
-Stored = NDArray[Any] | PackedArray
 
 
 class IndexArrays(Mapping[str, NDArray[Any]]):
-    """Arrays by name; a packed array is unpacked at every access."""
+    """Arrays by name, of their dtypes when they are asked for, and kept in narrower ones."""
 
-    def __init__(self, stored: Mapping[str, Stored]) -> None:
-        self.stored = dict(stored)
+    def __init__(
+        self, arrays: Arrays, dtypes: Mapping[str, np.dtype[Any]] | None = None
+    ) -> None:
+        self.kept = {name: _narrow(one) for name, one in arrays.items()}
+        self.dtypes = dtypes or {name: one.dtype for name, one in arrays.items()}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return an array of integers as it was before it was packed."""
-        return _unpacked(self.stored[name])
+        """Return an array as it was given."""
+        return self.part(name, 0, None)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
-        return iter(self.stored)
+        return iter(self.kept)
 
     def __len__(self) -> int:
         """Return how many arrays there are."""
-        return len(self.stored)
+        return len(self.kept)
+
+    def part(self, name: str, begin: int, end: int | None) -> NDArray[Any]:
+        """Return a range of an array, without the rest."""
+        return self.kept[name][begin:end].astype(self.dtypes[name], copy=False)
+
+    def parts(self, bounds: Mapping[str, tuple[int, int]]) -> IndexArrays:
+        """Return a range of each."""
+        kept = {name: one[slice(*bounds[name])] for name, one in self.kept.items()}
+        return IndexArrays(kept, self.dtypes)
 
 
-def stored_in(arrays: Arrays) -> Mapping[str, Stored]:
-    """Return arrays without unpacking them."""
-    return arrays.stored if isinstance(arrays, IndexArrays) else arrays
+def in_few_bytes(arrays: Arrays) -> IndexArrays:
+    """Return arrays as an index keeps them."""
+    return arrays if isinstance(arrays, IndexArrays) else IndexArrays(arrays)
 
 
-def unpack_part(array: Stored, begin: int, end: int) -> NDArray[Any]:
-    """Unpack a range of an array, without the rest."""
-    return _unpacked(array[begin:end])
+def join_arrays(parts: Sequence[Arrays]) -> IndexArrays:
+    """Concatenate the arrays of several, name by name."""
+    few = [in_few_bytes(one) for one in parts]
+    if len(few) == 1:
+        return few[0]
+    joined = {name: np.concatenate([one.kept[name] for one in few]) for name in few[0]}
+    return IndexArrays(joined, few[0].dtypes)
 
 
-def join_stored(parts: Sequence[Stored]) -> Stored:
-    """Concatenate arrays."""
-    if len(parts) == 1:
-        return parts[0]
-    arrays = [one for one in parts if not isinstance(one, PackedArray)]
-    if len(arrays) == len(parts):
-        return np.concatenate(arrays)
-    core = _core.index.PackedIntegers()
-    for one in parts:
-        core.append(packed_in(one))
-    return PackedArray.whole(core, parts[0].dtype)
-
-
-def pack(array: Stored) -> NDArray[np.uint8] | None:
-    """Return integers in fewer bytes, as `PackedIntegers` reads them; None if it takes more."""
-    if not isinstance(array, PackedArray) and (array.ndim != 1 or array.dtype.kind not in "iu"):
-        return None
-    packed = packed_in(array).bytes
-    return packed if packed.nbytes < len(array) * array.dtype.itemsize else None
-
-
-def packed_in(array: Stored) -> _core.index.PackedIntegers:
-    """Return integers packed, and nothing beside them."""
-    if isinstance(array, PackedArray) and len(array) == len(array.core):
-        return array.core
-    core = _core.index.PackedIntegers()
-    for begin in range(0, len(array), _RUN):
-        core.extend(unpack_part(array, begin, min(begin + _RUN, len(array))).astype(np.uint64))
-    return core
-
-
-def _unpacked(array: Stored) -> NDArray[Any]:
-    return array.unpack() if isinstance(array, PackedArray) else array
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
+        return array
+    dtype = np.min_scalar_type(int(array.max()))
+    return array.astype(dtype) if dtype.itemsize < array.dtype.itemsize else array
 
 
 @dataclass(frozen=True)
@@ -150,16 +99,17 @@ class IndexContent:
 
 def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -> None:
     """Write to a name of its own, to the disk, and rename: readers see all of it or nothing."""
-    payloads, described = {}, {}
-    for name, array in sorted(stored_in(content.arrays).items()):
-        packed = pack(array)
-        payloads[name] = np.ascontiguousarray(_unpacked(array)) if packed is None else packed
-        described[name] = {
-            "dtype": array.dtype.newbyteorder("<").str,
-            "shape": array.shape,
+    few = in_few_bytes(content.arrays)
+    payloads = {name: np.ascontiguousarray(few.kept[name]) for name in sorted(few)}
+    described = {
+        name: {
+            "dtype": few.dtypes[name].newbyteorder("<").str,
+            "kept": one.dtype.newbyteorder("<").str,
+            "shape": one.shape,
             "starts": content.starts[name].tolist(),
-            "packed": None if packed is None else packed.nbytes,
         }
+        for name, one in payloads.items()
+    }
     header = {
         "meaning": meaning,
         "files": content.described,
@@ -198,7 +148,8 @@ def read_index(
         return None
     starts = {name: np.array(one["starts"], np.int64) for name, one in described.items()}
     files = [(name, size, tag) for name, size, tag in header["files"]]
-    return IndexContent(files, header["facts"], IndexArrays(arrays), starts)
+    dtypes = {name: np.dtype(one["dtype"]) for name, one in described.items()}
+    return IndexContent(files, header["facts"], IndexArrays(arrays, dtypes), starts)
 
 
 def to_json(value: object) -> bytes:
@@ -213,10 +164,7 @@ def digest_of(content: bytes | memoryview) -> str:
     return digest.hex()
 
 
-def _array(content: memoryview, described: Mapping[str, Any]) -> Stored:
+def _array(content: memoryview, described: Mapping[str, Any]) -> NDArray[Any]:
     """Return an array in memory of its own, which can be freed by itself."""
-    dtype, shape = np.dtype(described["dtype"]), described["shape"]
-    if described["packed"] is not None:
-        held = _core.index.PackedIntegers(np.frombuffer(content, np.uint8), shape[0])
-        return PackedArray.whole(held, dtype)
-    return np.frombuffer(content.toreadonly(), dtype).reshape(shape)
+    kept = np.frombuffer(content.toreadonly(), np.dtype(described["kept"]))
+    return kept.reshape(described["shape"])

@@ -19,12 +19,11 @@ from sweephand.errors import printable
 from sweephand.files.index_arrays import (
     Arrays,
     Described,
-    IndexArrays,
     IndexContent,
     digest_of,
-    join_stored,
+    in_few_bytes,
+    join_arrays,
     read_index,
-    stored_in,
     to_json,
     write_index,
 )
@@ -63,11 +62,8 @@ class Index:
 
     def scan(self, number: int) -> Scan:
         """Return the scan of one file."""
-        parts = {}
-        for name, array in stored_in(self.arrays).items():
-            begin, end = self.starts[name][number : number + 2].tolist()
-            parts[name] = array[begin:end]
-        return Scan(IndexArrays(parts), self.facts[number])
+        bounds = {name: (one[number], one[number + 1]) for name, one in self.starts.items()}
+        return Scan(in_few_bytes(self.arrays).parts(bounds), self.facts[number])
 
 
 def load_index(
@@ -154,13 +150,12 @@ def describe_files(files: Sequence[SourceFile]) -> list[Described]:
 
 def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
     """Join the scans of files into an index of all."""
-    stored = [stored_in(scan.arrays) for scan in scans]
-    parts = {name: [one[name] for one in stored] for name in stored[0]}
+    counts = {name: [len(scan.arrays[name]) for scan in scans] for name in scans[0].arrays}
     return Index(
         files,
         [scan.facts for scan in scans],
-        IndexArrays({name: join_stored(own) for name, own in parts.items()}),
-        {name: np.cumsum([0, *map(len, own)], dtype=np.int64) for name, own in parts.items()},
+        join_arrays([scan.arrays for scan in scans]),
+        {name: np.cumsum([0, *own], dtype=np.int64) for name, own in counts.items()},
     )
 
 

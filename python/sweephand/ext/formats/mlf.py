@@ -46,10 +46,9 @@ from sweephand.extend import (
     check_flag,
     check_int,
     find_shards,
+    in_few_bytes,
     offsets_of,
     read_file,
-    stored_in,
-    unpack_part,
 )
 
 _HEADER = b"#!MLF!#"
@@ -220,11 +219,11 @@ class HTKMLFDeserializer(RunDeserializer):
     def _runs_of(self, run: RowRun) -> list[NDArray[Any]]:
         """Return the runs of each utterance, and of each run its frames and its class."""
         assert self._index is not None
-        stored = stored_in(self._index.arrays)  # packed, and unpacked a unit at a time
+        arrays = in_few_bytes(self._index.arrays)
         rows = self._first_rows[run.file.path] + np.array([run.begin, run.end])
         runs = self._row_runs[rows]
         bounds = {"runs": rows, "run frames": runs, "run classes": runs}
-        return [unpack_part(stored[name], *one.tolist()) for name, one in bounds.items()]
+        return [arrays.part(name, *one.tolist()) for name, one in bounds.items()]
 
     def _class_of(self, words: list[bytes]) -> int:
         """Return the class of a line; ValueError if it has none."""
