@@ -1,16 +1,4 @@
-// A fast 128-bit digest of content, for fingerprints; equal on every platform, not
-// cryptographic.
-//
-//   bytes    | 32-byte stripe | 32-byte stripe | ... | tail, zero-padded to 32 bytes (if any) |
-//   stripe   | w0 | w1 | w2 | w3 |           four little-endian 64-bit words, word i to lane i
-//
-// Lane i starts as mix64(i + 1). A word w makes it
-//   lane = rotate_left(lane + w * 0x9e3779b97f4a7c15, 31) * 0xbf58476d1ce4e5b9   (mod 2^64)
-// which is one-to-one in w and in the lane, so that one changed word always changes the digest.
-// With n the number of bytes, the two halves of the result are
-//   derive_key({0, lane 0, lane 1, lane 2, lane 3, n}) and derive_key({1, ..., n}).
-// Only the concatenation of all updates counts: callers that digest several lists must digest
-// their lengths, too.
+// Digests of content, of names, and of sequences.
 #pragma once
 
 #include <array>

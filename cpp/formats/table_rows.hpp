@@ -1,12 +1,4 @@
-// Rows of tables of text, by the rules of Python's csv:
-//
-//   row    value ( delimiter value )* end        a row without any text is none
-//   value  text | quote ( text | quote quote )* quote
-//   end    LF, CR, CR LF, or the end of the text
-//
-// A quote begins a quoted value only at the start of the value; elsewhere it is text. If text
-// follows a closing quote, the row is damaged, and ends with that line; so is one that is still
-// in quotes at the end of the text. RFC 4180, and the states of csv.reader(strict=True).
+// Rows of tables of text, and lines.
 #pragma once
 
 #include <cstddef>

@@ -290,21 +290,6 @@ void what_is_ready_is_given_at_once() {
   CHECK(!engine->next_if_ready(request));
 }
 
-// A thread that looks for room by itself is not woken; one that has stopped looking is.
-void a_loop_with_pauses_is_served_ahead() {
-  const Request request{.num_samples = 20};
-  const auto calm = make_engine({});
-  const auto engine = make_engine({.num_threads = 1, .prefetch = 2});
-  auto batch = engine->next(request, kPatient);
-  for (int i = 0; i < 60; ++i) {
-    CHECK(values_of(*batch) == values_of(*calm->next(request, kPatient)));
-    const bool is_long = i % 20 == 19;  // more than all naps of the pauses before
-    std::this_thread::sleep_for(std::chrono::milliseconds(is_long ? 30 : 1));
-    while (!(batch = engine->next_if_ready(request))) std::this_thread::yield();
-  }
-  CHECK(engine->stats().made_ahead >= 60);
-}
-
 void several_callers_get_every_minibatch_once() {
   const auto engine = make_engine({.num_threads = 2, .prefetch = 2, .load_threads = 1});
   std::vector<std::vector<std::uint64_t>> times(4);
@@ -404,13 +389,6 @@ void who_is_called_by_an_engine_may_not_wait_for_it(const Options& options) {
   CHECK(!engine->runs_here());
 }
 
-void dropping_it_with_work_on_the_way_is_clean() {
-  for (int i = 0; i < 20; ++i) {
-    const auto engine = make_engine({.num_threads = 3, .prefetch = 5, .load_threads = 2});
-    static_cast<void>(engine->next({.num_samples = 10}, kPatient));
-  }
-}
-
 }  // namespace
 }  // namespace sweephand
 
@@ -423,7 +401,6 @@ int main() {
   sweephand::changing_who_makes_them_changes_nothing(false);
   sweephand::changing_who_makes_them_changes_nothing(true);
   sweephand::what_is_ready_is_given_at_once();
-  sweephand::a_loop_with_pauses_is_served_ahead();
   sweephand::several_callers_get_every_minibatch_once();
   for (const std::uint32_t num_threads : {0U, 2U}) {
     sweephand::closing_ends_callers_and_threads(num_threads);
@@ -435,5 +412,4 @@ int main() {
           {.num_threads = num_threads, .prefetch = 2, .load_threads = load_threads});
     }
   }
-  sweephand::dropping_it_with_work_on_the_way_is_clean();
 }

@@ -134,36 +134,6 @@ def test_a_thread_safe_class_makes_chunks_side_by_side() -> None:
         assert [mb["x"].values[0] for mb in source.minibatches(4)] == [0, 4, 8]
 
 
-class Items:
-    """A map-style dataset that one thread may read at a time."""
-
-    def __init__(self, alone: Alone) -> None:
-        self._alone = alone
-
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, number: int) -> dict[str, Any]:
-        self._alone.visit()
-        return {"x": number}
-
-
-def test_two_sources_of_one_dataset_take_turns() -> None:
-    alone = Alone()
-    items = Items(alone)
-
-    def sweep(seed: int) -> None:
-        corpus = sh.MapDeserializer(items, sh.StreamDefs(x=sh.StreamDef()))
-        with sh.MinibatchSource(
-            corpus, randomization_seed=seed, max_sweeps=1, num_threads=2
-        ) as source:
-            found = np.concatenate([mb["x"].values for mb in source.minibatches(8)])
-        assert np.array_equal(np.sort(found), np.arange(64))
-
-    in_threads(*[lambda seed=seed: sweep(seed) for seed in range(3)])
-    assert alone.most == 1
-
-
 class Ordered(sh.UserDeserializer):
     """Notes which chunks are made, as they are."""
 
@@ -304,19 +274,6 @@ class AskingItems:
         if number == 2 and self.ask is not None:
             self.ask()
         return {"x": number}
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_dataset_that_asks_its_own_source_is_told_at_once(engine: dict[str, int]) -> None:
-    items = AskingItems()
-    corpus = sh.MapDeserializer(items, sh.StreamDefs(x=sh.StreamDef()))
-    with sh.MinibatchSource(corpus, randomize=False, **engine) as source:
-        items.ask = lambda: source.next_minibatch(1)
-        source.next_minibatch(2)
-        with pytest.raises(sh.DataError, match="wait for itself"):
-            source.next_minibatch(2)
-        items.ask = None
-        assert source.next_minibatch(1)["x"].values.tolist() == [2]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -116,32 +116,6 @@ def test_the_error_in_a_with_block_is_not_replaced_by_the_warning() -> None:
         deserializer.gate.set()
 
 
-@pytest.mark.usefixtures("impatient")
-def test_callers_that_wait_are_told_that_the_source_is_closed() -> None:
-    deserializer = Gated(closed=1)
-    source = sh.MinibatchSource(deserializer, randomize=False, num_threads=1)
-    source.next_minibatch(4)
-    assert deserializer.entered.wait(TIMEOUT)  # by the source's thread
-    errors: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            source.next_minibatch(4)
-        except RuntimeError as error:
-            errors.append(error)
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    try:
-        with pytest.warns(RuntimeWarning, match="get_chunk"):
-            source.close()
-    finally:
-        deserializer.gate.set()
-    waiting.join(TIMEOUT)
-    assert not waiting.is_alive()
-    assert [str(error) for error in errors] == ["the source is closed"]
-
-
 @pytest.mark.parametrize("engine", [{"num_threads": 0}, {"num_threads": 1}, {"num_threads": 3}])
 def test_code_that_makes_a_chunk_may_close_its_source(
     engine: dict[str, int], monkeypatch: pytest.MonkeyPatch

@@ -183,21 +183,6 @@ def test_a_state_can_be_taken_while_a_thread_drops_its_error() -> None:
                 assert source.get_checkpoint_state()["position"] == 4
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_an_error_ahead_does_not_hide_what_comes_before_it(engine: dict[str, int]) -> None:
-    class Broken(Gated):
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
-            if chunk_id == 2:
-                raise ValueError("no chunk 2")
-            return super().get_chunk(chunk_id)
-
-    with sh.MinibatchSource(Broken(), randomize=False, **engine) as source:
-        for first in (0, 4):
-            assert source.next_minibatch(4)["x"].values[0] == first
-        with pytest.raises(ValueError, match="no chunk 2"):
-            source.next_minibatch(4)
-
-
 def test_a_size_callback_that_raises_while_planning_is_an_error_of_that_call() -> None:
     class Unsized(Gated):
         calls = 0
@@ -348,9 +333,3 @@ def test_threads_that_are_asked_for_serve_every_loop(num_threads: int) -> None:
             assert source.stats()["serves_ahead"] == (num_threads > 0)
             source.next_minibatch(32)
             time.sleep(seconds)
-
-
-def test_threads_that_are_asked_for_do_not_rest() -> None:
-    with sh.MinibatchSource(rows(10_000), num_threads=2) as source:
-        made_ahead(source, 500)
-        assert made_ahead(source, 1, 0.2) > 0

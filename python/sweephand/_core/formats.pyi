@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CellFault', 'CtfChunks', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfPlaces', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'RowFinder', 'TableForm', 'TarSamples', 'crc32c', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'read_json_lines', 'read_table', 'read_text_numbers', 'split_lines']
+__all__: list[str] = ['CellFault', 'CtfChunks', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'RowFinder', 'TableForm', 'TarSamples', 'crc32c', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_file_records', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'read_json_lines', 'read_table', 'read_text_numbers', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -92,10 +92,7 @@ class CtfIndex:
     def offsets(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
     @property
-    def packed(self) -> dict[str, sweephand._core.index.PackedIntegers]:
-        ...
-    @property
-    def sizes(self) -> numpy.typing.NDArray[numpy.uint64]:
+    def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
         ...
     @property
     def skipped(self) -> numpy.typing.NDArray[numpy.uint64]:
@@ -125,11 +122,8 @@ class CtfPiece:
     @property
     def offset(self) -> int:
         ...
-class CtfPlaces:
-    def __init__(self, offsets: sweephand._core.index.PackedIntegers, lines: sweephand._core.index.PackedIntegers, starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], item_offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], item_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> None:
-        ...
 class CtfChunks:
-    def __init__(self, places: CtfPlaces, most_bytes: typing.SupportsInt | typing.SupportsIndex, entries: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None]) -> None:
+    def __init__(self, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], lines: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], item_offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], item_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], most_bytes: typing.SupportsInt | typing.SupportsIndex, entries: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None]) -> None:
         ...
     def of(self, chunk: typing.SupportsInt | typing.SupportsIndex) -> list[CtfPiece]:
         ...
