@@ -1,6 +1,6 @@
 """A small training run that is killed and started again: run by test_kill.py.
 
-usage: killed_run.py FOLDER numpy|torch STEPS...
+usage: killed_run.py FOLDER STEPS...
 
 It runs in children, so that its libraries are imported once: to the end in one folder; then in
 another folder, where it is killed each time when it has told so many steps, then to the end,
@@ -23,41 +23,15 @@ import sweephand as sh
 SAMPLES = 400
 
 
-def make(kind: str) -> tuple[Any, Any, Any]:
-    """Return model, criterion and learner."""
-    if kind == "numpy":
-        weights = np.zeros(3, np.float16)
-
-        def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
-            x, y = minibatch["x"].values, minibatch["labels"].values
-            x = x * (np.random.random(x.shape) > 0.1)  # noqa: NPY002
-            error = x @ model - y
-            return float(error @ error), [2 * x.T @ error]
-
-        return weights, criterion, sh.numpy.Adam([weights], 0.01)
-
-    import torch
-
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    model = torch.nn.Sequential(
-        torch.nn.Linear(3, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 1)
-    )
-
-    def torch_criterion(model: Any, minibatch: sh.Minibatch) -> Any:
-        x = torch.from_numpy(minibatch["x"].values)
-        error = model(x).squeeze(-1) - torch.from_numpy(minibatch["labels"].values)
-        return error.square().sum()
-
-    optimizer = sh.LossScaleOptimizer(
-        torch.optim.AdamW(model.parameters()), dynamic_growth_steps=5
-    )
-    return model, torch_criterion, sh.torch.Learner(optimizer, 0.01)
+def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
+    x, y = minibatch["x"].values, minibatch["labels"].values
+    x = x * (np.random.random(x.shape) > 0.1)  # noqa: NPY002
+    error = x @ model - y
+    return float(error @ error), [2 * x.T @ error]
 
 
 def digest(model: Any) -> str:
-    arrays = [model] if isinstance(model, np.ndarray) else model.state_dict().values()
-    return hashlib.sha256(b"".join(bytes(np.asarray(a)) for a in arrays)).hexdigest()[:16]
+    return hashlib.sha256(bytes(model)).hexdigest()[:16]
 
 
 class Telling:
@@ -77,8 +51,9 @@ class Telling:
         pass
 
 
-def train(folder: Path, kind: str, pipe: int) -> None:
-    model, criterion, learner = make(kind)
+def train(folder: Path, pipe: int) -> None:
+    model = np.zeros(3, np.float16)
+    learner = sh.numpy.Adam([model], 0.01)
     ids: list[str] = []
 
     def noting(model: Any, minibatch: sh.Minibatch) -> Any:
@@ -99,13 +74,13 @@ def train(folder: Path, kind: str, pipe: int) -> None:
     ).train()
 
 
-def run(folder: Path, kind: str, kill_after: int | None = None) -> list[tuple[int, str]]:
+def run(folder: Path, kill_after: int | None = None) -> list[tuple[int, str]]:
     """Run to the end, or until it has told so many steps and is killed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        train(folder, kind, writing)
+        train(folder, writing)
         os._exit(0)
     os.close(writing)
     told = []
@@ -121,11 +96,9 @@ def run(folder: Path, kind: str, kill_after: int | None = None) -> list[tuple[in
 
 
 def main() -> None:
-    root, kind, steps = Path(sys.argv[1]), sys.argv[2], map(int, sys.argv[3:])
-    if kind == "torch":
-        import torch._dynamo  # noqa: F401  # what optimizers import, before there are children
-    told = [run(root / "golden", kind)]
-    told += [run(root / "killed", kind, kill_after) for kill_after in (*steps, None, None)]
+    root, steps = Path(sys.argv[1]), map(int, sys.argv[2:])
+    told = [run(root / "golden")]
+    told += [run(root / "killed", kill_after) for kill_after in (*steps, None, None)]
     print(json.dumps(told))
 
 

@@ -113,23 +113,11 @@ def test_the_defaults() -> None:
     assert (ours.scale, ours.counter) == (2**16, 0)
 
 
-def test_it_differs_from_others_in_a_ceiling_where_the_counter_starts_again() -> None:
-    ours = scale_of(initial_scale=4, growth_steps=2, max_scale=6)
-    assert run(ours, [True] * 4) == [(4, 1), (6, 0), (6, 1), (6, 0)]
-
-
 def test_it_differs_from_others_past_the_largest_float() -> None:
     # torch and tf.keras drop the growth; Keras 3 becomes infinite and stays so.
     ours = scale_of(initial_scale=2.0**127, growth_steps=1, max_scale=LARGEST)
     ours.advance(Cause.OK)
     assert ours.scale == float(torch.finfo(torch.float32).max)
-
-
-def test_it_differs_from_torch_in_a_counter_that_heals() -> None:
-    # torch grows where the counter equals its window: at 7 of 5 it never would again.
-    ours = scale_of(initial_scale=2, growth_steps=5)
-    ours.load_state_dict(ours.state_dict() | {"counter": 7})
-    assert run(ours, [True]) == [(4, 0)]
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,11 @@ def test_a_kill_at_any_system_call_of_a_save_loses_nothing(
     assert {"openat", "write", "fsync", "rename", "close"} <= kills.keys()
 
 
-@pytest.mark.parametrize("kind", ["numpy", pytest.param("torch", marks=pytest.mark.exhaustive)])
-def test_a_run_that_is_killed_again_and_again_is_the_run(tmp_path: Path, kind: str) -> None:
+def test_a_run_that_is_killed_again_and_again_is_the_run(tmp_path: Path) -> None:
     chance = random.Random(KILLS)
     kills = [chance.randint(1, 40 // KILLS + 4) for _ in range(KILLS)]
     done = subprocess.run(
-        [sys.executable, HERE / "killed_run.py", tmp_path, kind, *map(str, kills)],
+        [sys.executable, HERE / "killed_run.py", tmp_path, *map(str, kills)],
         capture_output=True,
         text=True,
         check=False,

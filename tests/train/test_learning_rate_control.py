@@ -1,18 +1,13 @@
 """Learning-rate control: its rule, and what a rejected epoch leaves."""
 
-import json
 import math
-from dataclasses import asdict
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
 from sweephand.train.session.validation import LearningRateControl, RateController
-from sweephand.train.states import decode
 
 NAN = math.nan
 # What is decided: rejected or not, the factor of the rate, and whether training ends.
@@ -56,17 +51,6 @@ class TestControlRule:
             controller.decide(value, control)
             factors.append(controller.factor)
         assert factors == [1.0, 0.618, 0.618**2, 1.0]
-
-    @given(st.lists(st.sampled_from([1.0, 2.0, 3.0, NAN]), max_size=12), st.booleans())
-    def test_a_restored_controller_goes_on_the_same(
-        self, values: list[float], continue_reduce: bool
-    ) -> None:
-        settings = LearningRateControl(continue_reduce=continue_reduce)
-        controller = RateController()
-        for value in values:
-            fresh = decode(RateController, json.loads(json.dumps(asdict(controller))))
-            assert fresh.decide(value, settings) == controller.decide(value, settings)
-            assert fresh == controller
 
 
 class TestControl:

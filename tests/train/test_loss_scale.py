@@ -325,14 +325,6 @@ def test_a_scale_of_another_library_goes_on() -> None:
     assert step(opt).scale_next == 128.0
 
 
-def test_an_empty_state_starts_afresh_with_a_warning() -> None:
-    _, opt = make()
-    step(opt, math.inf)
-    with pytest.warns(UserWarning, match="afresh"):
-        opt.load_state_dict({})
-    assert (opt.loss_scale, opt.dynamic_counter) == (8.0, 0)
-
-
 class Workers:
     """Two workers, of which the other one sends what it is told."""
 

@@ -15,21 +15,6 @@ def parameter(*values: float) -> Any:
     return torch.nn.Parameter(torch.tensor(values, dtype=torch.float64))
 
 
-def test_it_moves_as_the_numpy_learner_does() -> None:
-    import numpy as np
-
-    schedule = sh.learning_parameter_schedule([0.5, 0.25], 4, epoch_size=10)
-    weight, array = parameter(1.0, 2.0), np.array([1.0, 2.0])
-    ours = sh.torch.Learner(torch.optim.Adam([weight]), schedule)
-    theirs = sh.numpy.Adam([array], schedule)
-    for n in (3, 8, 2):
-        assert ours.learning_rate == theirs.learning_rate
-        gradient = np.array([n, -2.0])
-        ours.update([torch.tensor(gradient)], n)
-        theirs.update([gradient], n)
-    torch.testing.assert_close(weight.detach(), torch.tensor(array), rtol=1e-5, atol=1e-6)
-
-
 def test_sums_are_taken_from_the_parameters_if_none_are_given() -> None:
     weight = parameter(0.0)
     learner = sh.torch.Learner(torch.optim.SGD([weight]), 0.5)

@@ -382,16 +382,13 @@ def guard_state(judge: Judge, numbers: StepNumbers) -> dict[str, Any]:
 
 
 def read_guard_state(judge: Judge, state: Mapping[str, Any]) -> StepNumbers:
-    """Return the numbers of a state, or raise StateError; an empty one starts afresh.
+    """Return the numbers of a state, or raise StateError.
 
     The settings stay as they are, and so does a fixed scale; a dynamic one is brought between
     its bounds. Statistics that the state lacks start afresh.
     """
-    check_keys("a loss scale", state, ())
-    first, rule = judge.first(), judge.settings
-    if not state:
-        return first
     check_keys("a loss scale", state, ("scale", "settings", *COUNTS))
+    first, rule = judge.first(), judge.settings
     with reading("a loss scale"):
         scale = scale_number("the scale", state["scale"])
         counts = {name: float(read_count(name, state[name])) for name in COUNTS}

@@ -1,7 +1,6 @@
 """A guard around an optimizer: each step is checked, clipped and then taken or skipped."""
 
 import sys
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -407,12 +406,9 @@ class StepGuard(Generic[Optimizer]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of this class.
 
-        The settings stay those of this optimizer; where they differ it is logged. An empty
-        state starts afresh, with a warning. StateError is raised if a key is missing or a value
-        impossible; nothing is changed then.
+        The settings stay those of this optimizer; where they differ it is logged. StateError is
+        raised if a key is missing or a value impossible; nothing is changed then.
         """
-        if state == {}:
-            warnings.warn("an empty loss-scale state: starting afresh", stacklevel=2)
         self._pending = None
         self._numbers.write(read_guard_state(self._judge, state))
 
