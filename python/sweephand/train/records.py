@@ -13,7 +13,6 @@ from typing import (
     Literal,
     NamedTuple,
     Protocol,
-    Self,
     TypeAlias,
     runtime_checkable,
 )
@@ -197,16 +196,6 @@ class Averages:
             figures["waiting"] = self.waited_seconds / self.seconds
         return figures | dict(self.others)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the sums, as JSON can hold them."""
-        return asdict(self)
-
-    @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Self:
-        """Return the averages of a state, or raise the error in it."""
-        found: Self = decode(cls, state)
-        return found
-
 
 class PeriodicWriter(ABC):
     """A progress writer that averages steps and writes a record every `freq` of them.
@@ -249,11 +238,11 @@ class PeriodicWriter(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the averages since the last record."""
-        return self._averages.state_dict()
+        return asdict(self._averages)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the averages from a state; an empty one starts them afresh."""
-        self._averages = Averages.of_state(state) if state else Averages()
+        self._averages = decode(Averages, state) if state else Averages()
 
     def _is_due(self, step: int) -> bool:
         if self._freq is None:

@@ -217,15 +217,13 @@ class TrainingSession:
         for one in self._given:
             one.note_minibatch(size, minibatch, num_samples)
         self._trainer.train_minibatch(minibatch, num_samples)
-        self._check()
+        for one in self._given:
+            one.check()
         return True
 
     def _await_step(self) -> None:
         """Wait for the results of the last step, and raise if training must go back."""
         self._trainer.await_step()
-        self._check()
-
-    def _check(self) -> None:
         for one in self._given:
             one.check()
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Self
@@ -415,7 +415,7 @@ class TrainingRun:
         snapshot.state["source"] = self.source.get_checkpoint_state()
         snapshot.state["run"] = {
             "actions": {one.name: one.state_dict() for one in self.activities if one.name},
-            "figures": {name: one.state_dict() for name, one in self.averages.items()},
+            "figures": {name: asdict(one) for name, one in self.averages.items()},
             "size": self.size,
             "has_label_per_sequence": self.has_label_per_sequence,
             "validated": self.validated,
@@ -441,7 +441,7 @@ class TrainingRun:
             for activity in self.activities:
                 if activity.name:
                     activity.load_state_dict(run["actions"].get(activity.name))
-            figures = {name: Averages.of_state(run["figures"][name]) for name in self.averages}
+            figures = {name: decode(Averages, run["figures"][name]) for name in self.averages}
             self.averages |= figures
         self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
 

@@ -25,11 +25,7 @@ Reader: TypeAlias = Callable[[], float]
 class StepReporter:
     """Reports steps, once their results are known, and values that change between them."""
 
-    def __init__(
-        self,
-        writers: Sequence[Any],
-        model: TrainedModel,
-    ) -> None:
+    def __init__(self, writers: Sequence[Any], model: TrainedModel) -> None:
         self._given = [as_observer(one) for one in writers]
         self.observers = [one for one in self._given if one.join(model.workers)]
         self._model = model
