@@ -152,16 +152,6 @@ def expand_braces(spec: str) -> list[str]:
 
     A path that exists is taken literally, and so are braces without a comma or a range and
     the query of a URL.
-
-    Raises
-    ------
-    ValueError
-        If there are more than `MOST_PATHS`.
-
-    Examples
-    --------
-    >>> expand_braces("train-{08..10}.tar"), expand_braces("{a,b{1,2}}.csv")
-    (['train-08.tar', 'train-09.tar', 'train-10.tar'], ['a.csv', 'b1.csv', 'b2.csv'])
     """
     if "{" not in spec or os.path.exists(spec):  # noqa: PTH110 - as is_url
         return [spec]

@@ -133,10 +133,12 @@ def _head_of(stream: InflatedStream, size: int, *, refuses: bool) -> bytes:
     return found
 
 
-def compression_of(file: SourceFile) -> Compression | None:
-    """Return how text is compressed."""
+def compression_of(
+    file: SourceFile, among: Collection[Compression] = PACKINGS
+) -> Compression | None:
+    """Return how a file is compressed, by default if it is text."""
     found = compression_by_head(file.head(4))
-    return found if found in PACKINGS else None
+    return found if found in among else None
 
 
 def read_some(stream: io.BufferedReader, size: int) -> bytes:
@@ -153,8 +155,7 @@ def taken_from(stream: io.BufferedReader) -> int:
 
 def head_of_content(file: SourceFile, size: int, among: Collection[Compression]) -> bytes:
     """Return the first bytes of a file's content, unpacked if compressed as `among`."""
-    compression = compression_by_head(file.head(4))
-    return FileContents().head(file, compression if compression in among else None, size)
+    return FileContents().head(file, compression_of(file, among), size)
 
 
 def compression_by_head(head: bytes) -> Compression | None:
@@ -209,11 +210,9 @@ class InflatedFile:
     """The content of a compressed file. Safe for several threads.
 
     A range is unpacked from the nearest place before it that is known: where a member of GZIP
-    or a frame of Zstandard begins, or within one of GZIP and ZLIB where it was passed before. A
-    file is unpacked from its beginning once, then in pieces. Members and frames that follow one
-    another are read as one; a file that unpacks to more than `max_expansion` times its size is
-    refused, as a zip bomb is. `members` are places in what is unpacked, and in the file, where
-    members begin that were found before.
+    or a frame of Zstandard begins (`members`: in the content, in the file), or within one of
+    GZIP and ZLIB where it was passed before. Members and frames that follow one another are
+    read as one; what unpacks to more than `max_expansion` times its size is refused.
     """
 
     def __init__(
@@ -351,16 +350,14 @@ class InflatedStream(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a place in the content, unpacking all bytes before it."""
-        if whence == io.SEEK_CUR:
-            offset += self.at
-        if whence == io.SEEK_END or offset < self.at:
+        if whence != io.SEEK_SET or offset < self.at:
             raise io.UnsupportedOperation("the content is read from its beginning to its end")
         while self.at < offset and self.take(min(offset - self.at, _READ_BYTES)):
             pass
         return self.at
 
     def readinto(self, buffer: object) -> int:
-        """Fill a buffer, at most with the bytes that one step unpacks."""
+        """Fill a buffer with the bytes that one step unpacks."""
         out = np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload] # a writable buffer
         found = self.take(min(out.size, _READ_BYTES))
         out[: len(found)] = np.frombuffer(found, np.uint8)

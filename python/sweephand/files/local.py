@@ -98,15 +98,7 @@ def file_of(path: Path, seen: os.stat_result) -> LocalFile:
 
 
 def stat_file(path: PathLike) -> LocalFile:
-    """Look at a local file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is absent.
-    DataError
-        If it is no regular file.
-    """
+    """Look at a local file; it must be there (FileNotFoundError), and regular (DataError)."""
     return stat_files([os.fspath(path)])[0]
 
 

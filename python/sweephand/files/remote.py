@@ -93,12 +93,6 @@ class SharedCheck:
 
     Threads that read an object ask afterwards if it is still the same: one request, begun after
     all of them have read, answers them together.
-
-    Examples
-    --------
-    >>> check = SharedCheck()
-    >>> check(lambda: print("asked"))
-    asked
     """
 
     def __init__(self) -> None:
@@ -384,13 +378,7 @@ def tag_of(info: Mapping[str, Any]) -> str:
 
 
 def is_of_content(tag: str) -> bool:
-    """Return True if a tag is made of the content, and not of a time.
-
-    Examples
-    --------
-    >>> is_of_content(tag_of({"ETag": "5d41"})), is_of_content(tag_of({"mtime": 3}))
-    (True, False)
-    """
+    """Return True if a tag is made of the content, and not of a time."""
     return tag.startswith(_CONTENT_TAGS)
 
 

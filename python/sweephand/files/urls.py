@@ -27,13 +27,7 @@ def is_url(spec: str) -> bool:
 
 
 def is_pattern(url: str) -> bool:
-    """Return True if a URL is a pattern: it holds ``*`` or ``[``.
-
-    Examples
-    --------
-    >>> is_pattern("s3://bucket/part-*.bin"), is_pattern("https://[::1]/a.bin?name=*")
-    (True, False)
-    """
+    """Return True if a URL is a pattern: it holds ``*`` or ``[``."""
     path = url.partition("://")[2]
     if url.startswith(WEB):
         path = _PARAMETER.sub("", path.partition("?")[0]).partition("/")[2]
@@ -41,24 +35,12 @@ def is_pattern(url: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """Return a URL without its query, parameters, user and password.
-
-    Examples
-    --------
-    >>> shown("https://me:secret@host/a.bin;token=abc?signature=abc")
-    'https://host/a.bin'
-    """
+    """Return a URL without its query, parameters, user and password."""
     return _USER.sub("", _PARAMETER.sub("", url.partition("?")[0]))
 
 
 def split_end(url: str) -> tuple[str, str]:
-    """Return a URL up to the end of its path, and its query and the last part's parameters.
-
-    Examples
-    --------
-    >>> split_end("https://host/a.bin;token=abc?version=3")
-    ('https://host/a.bin', ';token=abc?version=3')
-    """
+    """Return a URL up to the end of its path, and its query and the last part's parameters."""
     found = _PARTS.fullmatch(url)
     assert found is not None
     return found[1], found[2]
@@ -82,13 +64,7 @@ def has_secrets(url: str) -> bool:
 
 
 def swap_suffix(spec: str, suffix: str, *, known: tuple[str, ...]) -> str:
-    """Return a path or URL with another suffix in place of known ones; its end stays.
-
-    Examples
-    --------
-    >>> swap_suffix("s3://bucket/a.v2.idx?version=3", ".bin", known=(".idx", ".bin"))
-    's3://bucket/a.v2.bin?version=3'
-    """
+    """Return a path or URL with another suffix in place of known ones; its end stays."""
     path, end = split_end(spec) if "://" in spec else (spec, "")
     for one in known:
         path = path.removesuffix(one)
