@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -396,3 +396,26 @@ def concat_masks(parts: Sequence[LossMasks]) -> LossMasks:
     arrays = ([part.counts, part.bounds, part.weights] for part in (none, *parts))
     counts, bounds, weights = map(np.concatenate, zip(*arrays, strict=True))
     return LossMasks(offsets_of(counts), bounds, weights)
+
+
+class CachedReads(Protocol):
+    """Reads of a source through a cache."""
+
+    def publish(self, time: int, num_workers: int, worker: int) -> None:
+        """Publish the nominal time of the source, and its share of the workers."""
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since this process began to read."""
+
+    def close(self) -> None:
+        """Leave the cache."""
+
+
+@runtime_checkable
+class ChunkCache(Protocol):
+    """A cache that chunks are read through: `NodeCache`, which a source need not know."""
+
+    def read_through(
+        self, corpus: Corpus, make_uses: Callable[[], Any]
+    ) -> tuple[Sequence[Reader], CachedReads | None]:
+        """Return readers whose chunks come from the cache where they can, and their reads."""

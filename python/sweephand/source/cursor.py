@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.assembler import make_assembler
+from sweephand.corpus.corpus import CachedReads
 from sweephand.corpus.reader import UNKNOWN_CHUNK
 from sweephand.layouts import padding_of
 from sweephand.minibatch.contents import Contents
@@ -26,7 +27,6 @@ from sweephand.source.plan import Plan
 
 if TYPE_CHECKING:
     from sweephand.corpus.reader import CallLock, Reader
-    from sweephand.files.node_reads import NodeReads
 
 
 _CLOSE_SECONDS = 10.0
@@ -50,7 +50,7 @@ class _Delivery:
     plan: Plan
     # those of the corpus of the plan, or they through the cache of the node
     readers: Sequence[Reader]
-    cache: NodeReads | None  # if any comes through it
+    cache: CachedReads | None  # if any comes through it
     call_locks: Sequence[CallLock]  # of the user's objects that engines call
 
     @classmethod

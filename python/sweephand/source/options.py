@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 
 from sweephand.base.checks import check_choice, check_int, check_number
+from sweephand.corpus.corpus import ChunkCache
 from sweephand.corpus.sizes import MANY_SEQUENCES
 from sweephand.deserializers.data_in_memory import SourceData, deserializers_of
 from sweephand.deserializers.deserializer import Deserializer
@@ -20,7 +21,6 @@ from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, Limits
 
 if TYPE_CHECKING:
     from sweephand.corpus.corpus import Corpus, StoredCorpus
-    from sweephand.corpus.node_cache import NodeCache
     from sweephand.events.event import Event
 
 
@@ -122,7 +122,7 @@ class SourceOptions:
     num_map_workers: int | None = None
     map_executor: Literal["threads", "processes"] | None = None
     map_timeout: float | None = None
-    node_cache: NodeCache | None = None
+    node_cache: ChunkCache | None = None
     events: Sequence[Event] | Sequence[Mapping[str, Any]] | PathLike[str] | str | None = None
 
     def __post_init__(self) -> None:
@@ -161,7 +161,7 @@ class SourceOptions:
 
     def _check_node_cache(self) -> None:
         # By a method, as few import the class.
-        if self.node_cache is not None and not hasattr(self.node_cache, "read_through"):
+        if self.node_cache is not None and not isinstance(self.node_cache, ChunkCache):
             raise TypeError(f"node_cache must be an sh.NodeCache, got {shown(self.node_cache)}")
 
     def _check_balance(self) -> None:
