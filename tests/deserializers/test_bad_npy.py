@@ -142,11 +142,11 @@ def test_elements_of_no_bytes_are_refused(path: Path, descr: str, shape: Any) ->
     ],
 )
 def test_extents_that_no_array_has_are_refused(path: Path, shape: tuple[int, ...]) -> None:
-    with pytest.raises((sh.DataError, ValueError), match=r"cannot be|without elements"):
+    with pytest.raises((sh.DataError, ValueError), match=r"cannot be|of no elements"):
         source_of(write_header(path, "<f4", shape))
     offsets = path.with_name("offsets.npy")
     np.save(offsets, [0, shape[0]] if shape[0] < 2**63 else [0, 1])
-    with pytest.raises((sh.DataError, ValueError), match=r"cannot be|without elements|at most"):
+    with pytest.raises((sh.DataError, ValueError), match=r"cannot be|of no elements|at most"):
         sh.NpyDeserializer({"x": (path, offsets)})
 
 
@@ -256,7 +256,7 @@ def test_samples_have_as_many_dimensions_as_every_form_of_a_minibatch_can_hold(
 ) -> None:
     np.save(path, np.arange(4).reshape(4, *[1] * (num_axes - 1)))
     if num_axes == 64:
-        with pytest.raises(ValueError, match="samples of 63 dimensions"):
+        with pytest.raises(ValueError, match="more than 62 dimensions"):
             source_of(path)
         return
     with source_of(path, layout=sh.Bucketed([1, 2]), randomize=False) as source:

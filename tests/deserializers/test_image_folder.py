@@ -147,7 +147,7 @@ def test_what_is_no_folder_of_classes_is_told(folder: Path, tmp_path: Path) -> N
         sh.ImageFolder(folder / "ant")
     with pytest.raises(FileNotFoundError):
         sh.ImageFolder(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"sh\.ImageFolder\(path\)"):
+    with pytest.raises(ValueError, match="no format that is known here"):
         sh.open(folder / "dog")
 
 
