@@ -92,7 +92,6 @@ from sweephand.errors import printable as printable
 from sweephand.errors import shown as shown
 from sweephand.errors import some_of as some_of
 from sweephand.events.event import event_of as event_of
-from sweephand.ext.formats.array_record import ArrayRecords as ArrayRecords
 from sweephand.files.find import find_files as find_files
 from sweephand.files.find import find_shards as find_shards
 from sweephand.files.find import list_paths as list_paths

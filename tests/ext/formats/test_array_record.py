@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from tests.ext.tfds.folders import NUMBERED, numbered, write_folder
 from tests.extent import sample
 from tests.read.rows import rows
 from tests.read.written import write_array_record
@@ -142,44 +139,3 @@ def test_what_cannot_be_read_is_refused(path: Path, tmp_path: Path) -> None:
             sh.ArrayRecordDeserializer("memory://array/x.array_record")
     finally:
         store.rm("/array", recursive=True)
-
-
-def tfds_folder(folder: Path, lengths: Sequence[int], options: str = "group_size:1") -> Path:
-    """Write a folder of TFDS twice, in two formats."""
-    shards = numbered(*lengths)
-    write_folder(folder / "tfrecord", {"train": shards}, NUMBERED)
-    form = {"fileFormat": "array_record"}
-    write_folder(folder / "array", {"train": shards}, NUMBERED, **form)
-    for old in (folder / "array").glob("*.tfrecord-*"):
-        old.unlink()
-    for number, examples in enumerate(shards):
-        name = f"demo-train.array_record-{number:05}-of-{len(shards):05}"
-        records = [sh.tfrecord.encode_example(one) for one in examples]
-        write_array_record(folder / "array" / name, records, options)
-    return folder
-
-
-def test_a_tfds_folder_is_the_same_in_both_formats(tmp_path: Path) -> None:
-    folder = tfds_folder(tmp_path, [7, 4, 9], "group_size:2")
-    config = sh.tfds.ReadConfig(shuffle_seed=5)
-
-    def ids(form: str, **options: Any) -> list[Any]:
-        dataset = sh.tfds.load(
-            folder / form, "train[3:-2]", shuffle_files=True, read_config=config
-        )
-        with sh.MinibatchSource(dataset, max_sweeps=2, **options) as source:
-            return [
-                one for batch in source.minibatches(4) for one in batch["x"].values.tolist()
-            ]
-
-    for options in ({"randomize": False}, {"randomization_seed": 3}, {"num_threads": 0}):
-        assert ids("array", **options) == ids("tfrecord", **options)
-
-
-def test_a_tfds_folder_with_too_few_examples_is_refused(tmp_path: Path) -> None:
-    folder = tfds_folder(tmp_path, [6])
-    (path,) = (folder / "array").glob("*.array_record-*")
-    path.unlink()
-    write_array_record(path, [b""] * 5)
-    with pytest.raises(sh.DataError, match=r"has 5 examples, dataset_info.json says 6"):
-        sh.MinibatchSource(sh.tfds.load(folder / "array", "train"))

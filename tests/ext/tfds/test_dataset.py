@@ -265,9 +265,7 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(ValueError, match="selects no examples"):
         sh.tfds.load(folder, "s[:0]")
     other = write_folder(tmp_path / "riegeli", {"s": []}, NUMBERED, fileFormat="riegeli")
-    with pytest.raises(
-        ValueError, match="holds riegeli files; what is read are tfrecord and array_record"
-    ):
+    with pytest.raises(ValueError, match="holds riegeli files"):
         sh.tfds.load(other, "s")
 
 

@@ -17,7 +17,7 @@ from sweephand import DataError, Deserializer, StreamDefs
 from sweephand.ext.tfds.builder_info import BuilderInfo, FileInstruction
 from sweephand.ext.tfds.features import Feature
 from sweephand.ext.tfds.read_order import ExampleIds, ReadOrder
-from sweephand.ext.tfds.records import ArrayRecordFiles, RecordFiles
+from sweephand.ext.tfds.records import RecordFiles
 from sweephand.extend import (
     ColumnData,
     ExampleField,
@@ -49,7 +49,7 @@ class ExampleReader:
     def __init__(
         self,
         features: Mapping[str, Feature],
-        files: RecordFiles | ArrayRecordFiles,
+        files: RecordFiles,
         rows: Sequence[FileInstruction],
         ids: ExampleIds | Literal[False],
         ledger: Ledger,
@@ -78,23 +78,18 @@ class ExampleReader:
         rows = np.searchsorted(self._starts, numbers, side="right") - 1
         places = numbers - self._starts[rows] + self._skips[rows]
         files = self._row_files[rows]
-        records = self._files.read(files, places)
+        records, begins = self._files.read(files, places)
 
         def locate(error: DataError) -> DataError:
             """Return an error with the file and place of its example."""
             at = int(error.sequence or 0)
             path, place = self._files.paths[files[at]], int(places[at])
-            offset = None if records.places is None else int(records.places[at])
-            return type(error)(error.reason, path, offset, None, error.stream, place)
+            return type(error)(error.reason, path, int(begins[at]), None, error.stream, place)
 
         try:
-            columns, wrong = decode_examples(
-                self._fields, records.content, file="", offsets=records.offsets
-            )
+            columns, wrong = decode_examples(self._fields, records, file="")
         except DataError as error:
             raise locate(error) from None
-        for at, lost in records.lost.items():
-            wrong[at] = DataError(lost.reason, sequence=at)
         columns = [
             _unpack(field.name, feature, column, wrong)
             for field, feature, column in zip(
@@ -279,11 +274,7 @@ class Dataset(Deserializer):
                 "parts can be listed, but not served"
             )
         splits = [self.info.splits.stored[name] for name in self._split_names]
-        files = (
-            RecordFiles(splits, self._keep)
-            if self.info.file_format == "tfrecord"
-            else ArrayRecordFiles(splits)
-        )
+        files = RecordFiles(splits, self._keep)
         examples = ExampleReader(
             self._features, files, self._order.rows, self._add_id and self._ids, ledger
         )

@@ -43,7 +43,6 @@ from sweephand.extend import (
 _INFO = "dataset_info.json"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _ID_STREAM = "tfds_id"
-_FILE_FORMATS = ("tfrecord", "array_record")
 
 DataDir = str | PathLike[str] | Sequence[str | PathLike[str]]
 SplitTree = SplitLike | Sequence["SplitTree"] | Mapping[str, "SplitTree"]
@@ -241,10 +240,10 @@ def load(
     array([0, 1, 2, 3])
     """
     info = builder_info(data_dir)
-    if info.file_format not in _FILE_FORMATS:
+    if info.file_format != "tfrecord":
         raise ValueError(
-            f"{info.data_dirs[0]} holds {info.file_format} files; what is read are "
-            f"{' and '.join(_FILE_FORMATS)}"
+            f"{info.data_dirs[0]} holds {info.file_format} files, of which TFDS has no order: "
+            "what is read is tfrecord, and sh.ArrayRecordDeserializer reads array_record"
         )
     config = read_config or ReadConfig()
     keep = check_keep(index)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +14,6 @@ from sweephand.ext.tfds.builder_info import StoredSplit
 from sweephand.extend import (
     PADDING,
     Advance,
-    ArrayRecords,
     Index,
     Keep,
     LocalFile,
@@ -33,17 +30,6 @@ from sweephand.extend import (
 
 _LOCAL_WINDOW = 64 << 10  # bytes that are read at a time where only heads of records matter
 _REMOTE_WINDOW = 8 << 20
-
-
-class Records(NamedTuple):
-    """Records that were read."""
-
-    content: NDArray[np.uint8]  # concatenated, and `PADDING` more bytes
-    places: NDArray[np.uint64] | None  # where each lies in its file, if that is known
-    # where each begins in the content, and the end; None: they lie in frames
-    offsets: NDArray[np.int64] | None = None
-    # why which of them could not be read; they are empty
-    lost: Mapping[int, DataError] = MappingProxyType({})
 
 
 class RecordFiles:
@@ -81,18 +67,23 @@ class RecordFiles:
         num_records = len(self._ends) - len(self.files)
         return sum(file.size for file in self.files) / max(1, num_records)
 
-    def read(self, files: NDArray[np.int64], numbers: NDArray[np.int64]) -> Records:
-        """Read records, given by their file and their number in it."""
+    def read(
+        self, files: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+        """Read records, given by their file and their number in it.
+
+        Returns them in their frames, with `PADDING` more bytes, and where each begins.
+        """
         places = self._starts[files] + numbers
         begins = self._ends[places]
         sizes = self._ends[places + 1] - begins
         if self._extents is None:
-            return Records(self._fetch(files, begins, sizes), begins)
+            return self._fetch(files, begins, sizes), begins
         longest = self.files[int(files[np.argmax(sizes)])] if len(files) else self.files[0]
         records = room_for(int(sizes.sum()) + PADDING, longest.path)
         content = records[: records.size - PADDING]
         self._extents.gather(self._file_begins[files] + begins, sizes, content)
-        return Records(records, begins)
+        return records, begins
 
     def _fetch(
         self, files: NDArray[np.int64], begins: NDArray[np.uint64], sizes: NDArray[np.uint64]
@@ -138,46 +129,3 @@ def _find_frames(file: SourceFile, advance: Advance) -> Scan:
     finder.finish(file.size)
     file.check_unchanged()
     return Scan({"offsets": finder.offsets})
-
-
-class ArrayRecordFiles:
-    """The records of all files of several splits; see `RecordFiles`.
-
-    FileNotFoundError if a file is absent; ImportError if the package ``array_record`` is not
-    installed; DataError if a file has another number of records than the folder says, or is
-    damaged.
-    """
-
-    index_path = None  # every file has its own
-
-    def __init__(self, splits: Sequence[StoredSplit]) -> None:
-        self.files: list[SourceFile] = []
-        num_records = 0
-        for split in splits:
-            files = stat_all(split.files) if split.files else []
-            for file, wanted in zip(files, split.shard_lengths, strict=True):
-                count = len(ArrayRecords(file))
-                if count != wanted:
-                    raise DataError(
-                        f"the shard has {count} examples, dataset_info.json says {wanted}",
-                        file.path,
-                    )
-                num_records += count
-            self.files += files
-        self.paths = [file.path for file in self.files]
-        self.mean_bytes = sum(file.size for file in self.files) / max(1, num_records)
-
-    def read(self, files: NDArray[np.int64], numbers: NDArray[np.int64]) -> Records:
-        """Read records, given by their file and their number in it."""
-        for number in np.unique(files).tolist():
-            self.files[number].check_unchanged()  # the package opens it by its name
-        found: list[bytes] = []
-        lost: dict[int, DataError] = {}
-        for at, (file, number) in enumerate(zip(files.tolist(), numbers.tolist(), strict=True)):
-            try:
-                found += ArrayRecords(self.files[file]).read([number])
-            except DataError as error:
-                lost[at] = error
-                found.append(b"")
-        content = np.frombuffer(b"".join(found) + bytes(PADDING), np.uint8)
-        return Records(content, None, offsets_of([len(one) for one in found]), lost)
