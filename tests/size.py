@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (45_470, 226),
-    "extensions": (16_930, 77),
+    "extensions": (16_820, 77),
     "a source over arrays": (10_190, 54),
     "C++": (26_090, 169),
-    "tests": (62_640, None),
+    "tests": (62_580, None),
 }
 
 

@@ -56,8 +56,6 @@ from sweephand.deserializers.format import Format as Format
 from sweephand.deserializers.format import Look as Look
 from sweephand.deserializers.format import SelfDescribed as SelfDescribed
 from sweephand.deserializers.format import Wanted as Wanted
-from sweephand.deserializers.jsonl import JsonLines as JsonLines
-from sweephand.deserializers.jsonl import guess_fields as guess_fields
 from sweephand.deserializers.tfrecord_files import PADDING as PADDING
 from sweephand.deserializers.tfrecord_files import ExampleConverter as ExampleConverter
 from sweephand.deserializers.tfrecord_files import ExampleField as ExampleField

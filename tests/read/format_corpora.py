@@ -310,22 +310,11 @@ def sequence_examples(folder: Path, corpus: Corpus) -> None:
         sh.tfrecord.write(folder / f"part-{number}.tfrecord", examples)
 
 
-by_array_records = opened_by(partial(sh.ArrayRecordDeserializer, streams=ALL), "*.array_record")
-
-
-@by_array_records
+@opened_by(partial(sh.ArrayRecordDeserializer, streams=ALL), "*.array_record")
 def array_records(folder: Path, corpus: Corpus) -> None:
     for number, part in enumerate(corpus.parts(3)):
         records = list(map(sh.tfrecord.encode_example, part.rows))
         write_array_record(folder / f"part-{number}.array_record", records, "group_size:2")
-
-
-@by_array_records
-def array_records_of_json(folder: Path, corpus: Corpus) -> None:
-    for number, part in enumerate(corpus.parts(3)):
-        rows = [{**row, "tokens": row["tokens"].tolist()} for row in part.rows]
-        records = [json.dumps(row, indent=1).encode() for row in rows]
-        write_array_record(folder / f"part-{number}.array_record", records)
 
 
 @opened_by(partial(sh.WebDatasetDeserializer, streams=TAR_STREAMS), "*.tar")

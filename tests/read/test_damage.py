@@ -41,7 +41,7 @@ VERIFIED = (
 UNFRAMED = (raw_tokens, text_lines, csv_rows)
 """Formats of which any beginning is a file, and any bytes are values."""
 
-PADDED = ("array_records", "array_records_of_json")
+PADDED = ("array_records",)
 """Those whose files have hashes, and are mostly blank."""
 
 """Formats whose files are not found by a pattern."""

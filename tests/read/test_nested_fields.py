@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.read.format_corpora import write_array_record
 from tests.read.rows import rows
 
 import sweephand as sh
@@ -64,11 +63,6 @@ def jsonl(folder: Path, streams: Any) -> sh.Deserializer:
     return sh.JSONLDeserializer(folder / "x.jsonl", streams)
 
 
-def array_record_of_json(folder: Path, streams: Any) -> sh.Deserializer:
-    write_array_record(folder / "x.array_record", lines().splitlines())
-    return sh.ArrayRecordDeserializer(folder / "x.array_record", streams)
-
-
 def webdataset(folder: Path, streams: Any) -> sh.Deserializer:
     with tarfile.open(folder / "x.tar", "w") as archive:
         for number, line in enumerate(lines().splitlines()):
@@ -85,7 +79,7 @@ def items(folder: Path, streams: Any) -> sh.Deserializer:
 
 Make = Callable[[Path, Any], sh.Deserializer]
 FORMATS: list[Make] = [
-    *(parquet, arrow_table, jsonl, array_record_of_json, webdataset, items),
+    *(parquet, arrow_table, jsonl, webdataset, items),
 ]
 
 

@@ -16,7 +16,7 @@ from sweephand.files import range_reader, remote
 
 fsspec = pytest.importorskip("fsspec")
 
-LOCAL = (formats.ctf_in_store, formats.array_records, formats.array_records_of_json)
+LOCAL = (formats.ctf_in_store, formats.array_records)
 OPEN: dict[Any, Any] = {
     **{make: opened for make, opened in formats.OPEN.items() if make not in LOCAL},
     formats.htk_archives: formats.open_archives,

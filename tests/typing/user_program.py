@@ -81,7 +81,7 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
         sh.MDSDeserializer(folder, {"tokens": sh.StreamDef(dtype="int64")}),
         sh.HDF5Deserializer(folder / "train.h5", ["x"], offsets={"x": "x/bounds"}),
         sh.ZarrDeserializer([folder / "train.zarr"], ids="name"),
-        sh.ArrayRecordDeserializer(folder / "train.array_record", payload="json"),
+        sh.ArrayRecordDeserializer(folder / "train.array_record", payload="example"),
         sh.LanceDeserializer(folder / "train.lance", ["tokens"], version=3),
         sh.LeRobotDeserializer(folder / "pusht", ["action", "observation.image"]),
         sh.TextDeserializer(folder / "train.txt", sample_by="document"),

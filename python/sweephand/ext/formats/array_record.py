@@ -9,7 +9,6 @@ reads where all records lie.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
@@ -28,7 +27,6 @@ from sweephand.extend import (
     Columns,
     ExampleConverter,
     Files,
-    JsonLines,
     Keep,
     KnownRows,
     LinePlace,
@@ -41,13 +39,12 @@ from sweephand.extend import (
     SourceFile,
     StreamsLike,
     column_of_bytes,
-    guess_fields,
     keys_of_records,
     offsets_of,
 )
 
 _LOOKED_AT = 100  # records, to know their streams
-_PAYLOADS = ("auto", "example", "json", "bytes")
+_PAYLOADS = ("auto", "example", "bytes")
 array_record = OptionalModule("array_record.python.array_record_module", extra="arrayrecord")
 _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"
 _READERS = 8  # that a thread keeps
@@ -73,12 +70,12 @@ class ArrayRecordDeserializer(RunDeserializer):
         Paths or globs.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all that the first records hold: features and feature lists as in
-        `TFRecordDeserializer`, fields as in `JSONLDeserializer`; bytes are the stream "record".
+        `TFRecordDeserializer`; bytes are the stream "record".
         Bytes may have another name; with a ``dtype`` they are a sequence of numbers in little
         endian, with a ``shape`` of samples of that shape.
-    payload : {"auto", "example", "json", "bytes"}
-        The content of a record: a ``tf.train.Example`` or SequenceExample, an object of JSON,
-        or opaque bytes (for a map: `corpus.map`). "auto" decides by the first record.
+    payload : {"auto", "example", "bytes"}
+        The content of a record: a ``tf.train.Example`` or SequenceExample, or opaque bytes, of
+        JSON for instance, for `corpus.map`. "auto" decides by the first record.
     index, ids
         As in `ParquetDeserializer`.
 
@@ -93,8 +90,6 @@ class ArrayRecordDeserializer(RunDeserializer):
     https://github.com/google/array_record
     """
 
-    float_bytes = 8  # in JSON
-
     format = "arrayrecord 2"
     unit_bytes = 1 << 20
     decoder = array_record
@@ -104,7 +99,7 @@ class ArrayRecordDeserializer(RunDeserializer):
         files: Files,
         streams: StreamsLike | None = None,
         *,
-        payload: Literal["auto", "example", "json", "bytes"] = "auto",
+        payload: Literal["auto", "example", "bytes"] = "auto",
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
@@ -126,8 +121,11 @@ class ArrayRecordDeserializer(RunDeserializer):
         records = self._first_records(_LOOKED_AT)
         if self._payload == "auto":
             self._payload = guess_payload(records)
-        streams, self.left_out = guess_streams(self._payload, records, self.first_file.path)
-        return streams
+        names = keys_of_records(records) if self._payload == "example" else [RECORD]
+        if not names:
+            reason = "the first records are no tf.train.Example with features"
+            raise DataError(reason, self.first_file.path)
+        return StreamDefs({name: StreamDef() for name in names})
 
     def find_rows(self, file: SourceFile) -> KnownRows:
         """Return the groups of records that are compressed together."""
@@ -198,14 +196,12 @@ class ArrayRecords:
         found = re.search(r"group_size:(\d+)", _reader(self.file).writer_options_string())
         return max(1, int(found[1])) if found else 1
 
-    def read(self, numbers: range | Sequence[int]) -> list[bytes]:
+    def read(self, numbers: range) -> list[bytes]:
         """Return records by their numbers."""
-        if not len(numbers):
+        if not numbers:
             return []
-        is_run = isinstance(numbers, range)
-        which = (numbers[0], numbers[-1] + 1) if is_run else (list(numbers),)
         try:
-            found: list[bytes] = _reader(self.file).read(*which)
+            found: list[bytes] = _reader(self.file).read(numbers[0], numbers[-1] + 1)
         except (RuntimeError, IndexError, ValueError) as error:
             _kept.readers.pop((os.getpid(), self.file), None)  # it has failed for good
             raise DataError(_message_of(error), self.file.path) from error
@@ -246,28 +242,8 @@ def _message_of(error: Exception) -> str:
 
 
 def guess_payload(records: Sequence[bytes]) -> str:
-    """Return the content of records by the first: "example", "json" or "bytes"."""
-    if not records:
-        return "bytes"
-    try:
-        if records[0].lstrip().startswith(b"{") and isinstance(json.loads(records[0]), dict):
-            return "json"
-    except ValueError:
-        pass
+    """Return the content of records by the first: "example" or "bytes"."""
     return "example" if keys_of_records(records[:1]) else "bytes"
-
-
-def guess_streams(
-    payload: str, records: Sequence[bytes], path: str
-) -> tuple[StreamDefs, dict[str, str]]:
-    """Return the streams of the first records, and reasons for those left out."""
-    if payload == "json":
-        text = _as_lines(records)
-        return guess_fields(lambda size: text[:size], path)
-    names = keys_of_records(records) if payload == "example" else [RECORD]
-    if not names:
-        raise DataError("the first records are no tf.train.Example with features", path)
-    return StreamDefs({name: StreamDef() for name in names}), {}
 
 
 def make_payload(
@@ -279,8 +255,6 @@ def make_payload(
     """Return the converter of records; `kinds` are the known types of streams."""
     if payload == "example":
         return partial(_of_examples, ExampleConverter(definitions, fields, kinds))
-    if payload == "json":
-        return partial(_of_json, JsonLines(definitions, fields, kinds))
     if len(definitions) > 1:
         raise ValueError(
             f"records of bytes are one stream, not {len(definitions)}: "
@@ -297,20 +271,6 @@ def _of_examples(
     offsets = offsets_of([len(one) for one in records])
     content = np.frombuffer(b"".join(records) + bytes(PADDING), np.uint8)
     return converter.convert(content, file, LinePlace(0, 0, 0, first), offsets)
-
-
-def _of_json(
-    lines: JsonLines, records: Sequence[bytes], file: SourceFile, first: int
-) -> Columns:
-    """Return the streams of texts of JSON, each an object; see `JSONLDeserializer`."""
-    text = _as_lines(records)
-    padded = np.frombuffer(text + bytes(lines.padding), np.uint8)
-    columns, wrong = lines.convert(padded, file, LinePlace(0, len(text), 0, first))
-    # Offsets and lines are those of the text that was made here.
-    return columns, {
-        row: DataError(error.reason, file.path, stream=error.stream, sequence=first + row)
-        for row, error in wrong.items()
-    }
 
 
 def _of_bytes(
@@ -334,12 +294,3 @@ def _of_bytes(
     values = np.concatenate(rows).astype(dtype.newbyteorder("="), copy=False)
     offsets = offsets_of([len(one) for one in rows[1:]])
     return [ColumnData(values, values.dtype, shape, len(values), offsets)], wrong
-
-
-def _as_lines(records: Sequence[bytes]) -> bytes:
-    """Return JSON texts as lines: one each, whatever white space is in them.
-
-    A line break within a string, which JSON does not allow, stays something that it does not.
-    """
-    lines = [one.replace(b"\r", b"\t").replace(b"\n", b"\t") for one in records]
-    return b"".join((b"null" if not one.strip() else one) + b"\n" for one in lines)
