@@ -227,18 +227,6 @@ class LengthsPlan:
                 found[at] = (*found.get(at, ()), name)
         return dict(sorted(found.items()))
 
-    @property
-    def account(self) -> dict[str, int]:
-        """Samples: ``in`` is the sum of ``served``, ``dropped`` and ``rest``."""
-        dropped = self._sizes[list(self.left_out)]
-        rest = self._sizes[self.rest]
-        return {
-            "in": int(self._sizes.sum(dtype=np.int64)),
-            "served": int(self.length.sum()),
-            "dropped": int(dropped.sum(dtype=np.int64)),
-            "rest": int(rest.sum(dtype=np.int64)),
-        }
-
     @cached_property
     def global_num_label_samples(self) -> NDArray[np.int64]:
         """Labels of each step over all workers: int64, shape (steps,)."""
