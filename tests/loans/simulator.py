@@ -166,7 +166,7 @@ class Simulation:
 
     def new_desk(self) -> sh.Desk:
         """Return the desk of another process, as far as the source knows."""
-        self.source.cursor.elsewhere = None
+        self.source.cursor.lender = None
         self.source.position = (0, ())
         return self.source.lend(self.copies)
 
