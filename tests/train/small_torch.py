@@ -4,15 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from tests.train.small import (
-    source_of_lengths,
-)
+from tests.train.small import LENGTHS, source_of_lengths
 from torch import nn
 
 import sweephand as sh
 import sweephand.torch
-
-LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def minibatch(size: int = 40, **options: Any) -> sh.Minibatch:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import sweephand as sh
-from sweephand.train.checkpoint import Checkpoint, Snapshot
+from sweephand.train.checkpoint import Checkpoint
 
 
 def contents(text: str) -> dict[str, Callable[..., object]]:
@@ -49,12 +48,3 @@ def flip(path: Path, offset: int) -> None:
 
 def append(path: Path, data: bytes) -> None:
     path.write_bytes(path.read_bytes() + data)
-
-
-def state_bytes(trainer: sh.Trainer) -> list[bytes]:
-    """Return everything that a checkpoint would hold."""
-    snapshot: Snapshot = trainer.capture()
-    arrays = [
-        array.tobytes() for file in snapshot.files.values() for array in file.arrays.values()
-    ]
-    return [*arrays, json.dumps(snapshot.state).encode()]

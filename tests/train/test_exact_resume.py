@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.train.small import line_trainer, source_of_lengths
+from tests.train.small import LENGTHS, line_trainer, source_of_lengths
 from tests.train.small_torch import torch_error, torch_trainer
 from torch import nn
 
 import sweephand as sh
 import sweephand.torch
-
-LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 class Stateful:

@@ -15,14 +15,12 @@ from typing import Any
 import torch._dynamo  # what optimizers import, before there are children
 import torch.distributed as dist
 from tests.train.children import tell_two
-from tests.train.small import Heard, source_of_lengths
+from tests.train.small import LENGTHS, Heard, source_of_lengths
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import sweephand as sh
 import sweephand.torch
-
-LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def make(heard: Heard, loss_scale: float | None = None) -> tuple[nn.Module, sh.Trainer]:
