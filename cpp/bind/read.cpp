@@ -9,7 +9,6 @@
 #include "read/file.hpp"
 #include "read/frames.hpp"
 #include "read/mapped_offsets.hpp"
-#include "read/packed_chunk.hpp"
 #include "run/physical_memory.hpp"
 
 #include <cstdint>
@@ -228,22 +227,7 @@ void bind_chunks(py::module_& room) {
                                                   .owner = hold(std::move(owner))});
            }),
            "columns"_a, "num_sequences"_a, "bytes"_a, "owner"_a, "skipped"_a);
-  room.def("packed_bytes", &packed_bytes, "chunk"_a);
-  room.def(
-      "pack",
-      [](const Chunk& chunk, Array<std::uint8_t> out) {
-        const std::span bytes = writable_bytes(out);
-        without_gil([&] { pack(chunk, bytes); });
-      },
-      "chunk"_a, "out"_a.noconvert());
   bind_sample_columns(room);
-  room.def(
-      "unpack",
-      [](const Array<std::uint8_t>& packed, const py::object& owner) {
-        const std::span bytes = std::as_bytes(view(packed));
-        return unpack(bytes, hold(py::make_tuple(packed, owner)));
-      },
-      "packed"_a.noconvert(), "owner"_a);
 }
 
 void bind_deserializers(py::module_& room) {
