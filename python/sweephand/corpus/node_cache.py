@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.reader import UNKNOWN_CHUNK, Change, Reader, StoredReader
+from sweephand.corpus.reader import UNKNOWN_CHUNK, Reader, StoredReader
 
 if TYPE_CHECKING:
     from sweephand.files.node_cache import Uses
@@ -71,49 +72,32 @@ class NodeCache:
         """Return readers whose chunks come from the cache where they can, and their reads."""
         from pathlib import Path  # only here, as it brings urllib
 
-        remote: list[tuple[Any, StoredReader]] = []
-
-        def note(owner: Any, reader: StoredReader, _chunks: slice) -> StoredReader:
-            if _is_remote(reader):
-                remote.append((owner, reader))
-            return reader
-
-        _change(corpus, note)
-        if not remote:
-            return corpus.readers, None
-        from sweephand.files.node_reads import NodeReads  # only here: few use it
-
-        largest = max(
-            int(int(owner.sizing.chunk_samples.max()) * reader.sample_bytes)
-            for owner, reader in remote
-        )
-        if self.max_bytes < largest:
-            raise ValueError(
-                f"max_bytes of the node cache is {self.max_bytes}, less than the largest "
-                f"chunk, about {largest} bytes; give more, or read in smaller chunks"
-            )
-        reads = NodeReads(Path(self.folder), self.max_bytes, make_uses)
+        reads: list[NodeReads] = []
 
         def change(owner: Any, reader: StoredReader, chunks: slice) -> StoredReader:
-            if not _is_remote(reader):
+            if reader.resident or not reader.asks_a_store:
                 return reader
+            from sweephand.files.node_reads import NodeReads  # only here: few use it
+
+            largest = int(int(owner.sizing.chunk_samples.max()) * reader.sample_bytes)
+            if self.max_bytes < largest:
+                raise ValueError(
+                    f"max_bytes of the node cache is {self.max_bytes}, less than the largest "
+                    f"chunk, about {largest} bytes; give more, or read in smaller chunks"
+                )
+            if not reads:
+                reads.append(NodeReads(Path(self.folder), self.max_bytes, make_uses))
             numbers = _chunks_in(chunks, owner, reader)
 
             def load(number: int) -> _core.read.Chunk:
-                return reads.load(lambda: reader.core.load_chunk(number), int(numbers[number]))
+                made = partial(reader.core.load_chunk, number)
+                return reads[0].load(made, int(numbers[number]))
 
             return replace(reader, core=_core.read.CallbackDeserializer(load))
 
-        return _change(corpus, change), reads
-
-
-def _change(corpus: Corpus, change: Change) -> list[Reader]:
-    chunks = slice(0, len(corpus.chunk_starts))
-    return [reader.through(corpus, chunks, change) for reader in corpus.readers]
-
-
-def _is_remote(reader: StoredReader) -> bool:
-    return reader.asks_a_store and not reader.resident
+        chunks = slice(0, len(corpus.chunk_starts))
+        readers = [reader.through(corpus, chunks, change) for reader in corpus.readers]
+        return readers, reads[0] if reads else None
 
 
 def _chunks_in(chunks: slice, owner: Any, reader: StoredReader) -> NDArray[np.uint64]:

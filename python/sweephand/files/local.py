@@ -99,12 +99,7 @@ def file_of(path: Path, seen: os.stat_result) -> LocalFile:
 
 def stat_file(path: PathLike) -> LocalFile:
     """Look at a local file; it must be there (FileNotFoundError), and regular (DataError)."""
-    return stat_files([os.fspath(path)])[0]
-
-
-def stat_files(paths: Sequence[str]) -> list[LocalFile]:
-    """Look at local files; see `stat_file`."""
-    return [_describe(*one) for one in _look_at(paths)]
+    return _describe(*next(iter(_look_at([os.fspath(path)]))))
 
 
 def look_again(files: Sequence[LocalFile]) -> list[LocalFile]:
