@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (45_430, 226),
-    "extensions": (16_820, 77),
+    "extensions": (16_850, 77),
     "a source over arrays": (10_190, 54),
     "C++": (25_860, 167),
     "tests": (62_560, None),

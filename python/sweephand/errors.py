@@ -210,10 +210,10 @@ class SweephandHint(UserWarning):
     Examples
     --------
     >>> import numpy as np, sweephand as sh, warnings
-    >>> source = sh.MinibatchSource({"x": np.arange(5)})
+    >>> source = sh.MinibatchSource({"x": np.arange(5)}, max_sweeps=1)
     >>> with warnings.catch_warnings(record=True) as given:
     ...     warnings.simplefilter("always")
-    ...     minibatch = next(source.minibatches(100))
+    ...     loops = [len(list(source.minibatches(2))) for _ in range(2)]
     >>> given[0].category.__name__
     'SweephandHint'
     """

@@ -88,6 +88,11 @@ class ArrayRecordDeserializer(RunDeserializer):
     References
     ----------
     https://github.com/google/array_record
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> corpus = sh.ArrayRecordDeserializer("train.array_record")  # doctest: +SKIP
     """
 
     format = "arrayrecord 2"

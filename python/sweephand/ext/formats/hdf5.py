@@ -65,6 +65,11 @@ class HDF5Deserializer(ArrayUnits):
         If a file is damaged; if a data set is missing, cannot be served, has another number of
         sequences, has another type in another file, or is elsewhere: a link, a virtual data
         set, or one with raw bytes in other files.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> corpus = sh.HDF5Deserializer("train.h5", ["x", "y"])  # doctest: +SKIP
     """
 
     format = "hdf5 4"

@@ -84,6 +84,11 @@ class LanceDeserializer(ArrowUnits, RunDeserializer):
     RuntimeError
         If a forked process reads a source that its parent has begun: Lance's threads do not
         fork.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> corpus = sh.LanceDeserializer("train.lance", version=3)  # doctest: +SKIP
     """
 
     format = "lance 1"

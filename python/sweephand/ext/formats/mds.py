@@ -86,6 +86,11 @@ class MDSDeserializer(RecordDeserializer):
     References
     ----------
     https://docs.mosaicml.com/projects/streaming
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> corpus = sh.MDSDeserializer("train/", ["tokens"])  # doctest: +SKIP
     """
 
     format = "mds 1"

@@ -75,6 +75,11 @@ class ZarrDeserializer(ArrayUnits):
     DataError
         If metadata or chunks are damaged; if an array is not there, cannot be served, or has
         another number of sequences, or is of another type in another store.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> corpus = sh.ZarrDeserializer("train.zarr", ["x", "y"])  # doctest: +SKIP
     """
 
     format = "zarr 1"
