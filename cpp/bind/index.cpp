@@ -109,11 +109,6 @@ void bind_sizes(py::module_& room) {
                      hold(py::object(offsets)));
                }),
            "offsets"_a, "stream"_a, "file"_a);
-  py::class_<RepeatedSizes, Sizes, std::shared_ptr<RepeatedSizes>>(room, "RepeatedSizes")
-      .def(py::init([](const Array<std::uint32_t>& sizes) {
-             return std::make_shared<RepeatedSizes>(to_vector(sizes));
-           }),
-           "sizes"_a);
   py::class_<CallbackSizes, Sizes, std::shared_ptr<CallbackSizes>>(room, "CallbackSizes")
       .def(py::init<py::function>(), "read"_a);
   room.def("check_ends", &check_ends, "offsets"_a, "num_samples"_a);

@@ -1,6 +1,6 @@
 #include "engine/assemble.hpp"
 
-#include "engine/stream_writer.hpp"
+#include "engine/runs.hpp"
 
 #include <utility>
 

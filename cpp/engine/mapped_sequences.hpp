@@ -10,7 +10,6 @@
 #include "compose/plan.hpp"
 #include "engine/assemble.hpp"
 #include "engine/batch.hpp"
-#include "engine/made_sequences.hpp"
 #include "engine/members.hpp"
 #include "engine/runs.hpp"
 #include "index/sizes.hpp"

@@ -3,7 +3,6 @@
 
 #include "base/search.hpp"
 #include "engine/batch.hpp"
-#include "engine/made_sequences.hpp"
 #include "engine/members.hpp"
 #include "index/corpus.hpp"
 #include "order/rate.hpp"

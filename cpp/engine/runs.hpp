@@ -1,4 +1,5 @@
-// The places of a share's samples, compared with the plan before anything is copied.
+// The places of a share's samples, compared with the plan before anything is copied, and the
+// copies.
 #pragma once
 
 #include "base/error.hpp"
@@ -57,5 +58,17 @@ void check_single(std::span<const Run> runs, const StreamSpec& stream);
 // stream is broadcast. Carried items go with the first piece. Throws DataError naming stream
 // and sequence when it has other samples than the stream that defines the size.
 void fit_to_plan(std::span<Run> runs, const Plan& plan, const StreamSpec& stream);
+
+// Writes one stream of a share to buffers. `runs` has one entry per sequence of the share;
+// `plan` says where they go if the form is kRows.
+StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
+                         const AssembleOptions& options, BufferPool& pool);
+
+// The same of a table in memory, whose sequences are rows: that of the number of each in the
+// share, or of its entry in `joined`. Throws DataError naming the sequence if an element does
+// not fit. REQUIRES: column.values, and no offsets
+StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> share,
+                       std::span<const std::uint64_t> joined, const StreamSpec& stream,
+                       BufferPool& pool);
 
 }  // namespace sweephand

@@ -1,7 +1,6 @@
-#include "engine/stream_writer.hpp"
-
 #include "base/error.hpp"
 #include "engine/copy.hpp"
+#include "engine/runs.hpp"
 #include "read/extents.hpp"
 #include "run/physical_memory.hpp"
 

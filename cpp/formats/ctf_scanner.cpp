@@ -4,15 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <emmintrin.h>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#ifdef __SSE2__
-#endif
 
 namespace sweephand {
 namespace {

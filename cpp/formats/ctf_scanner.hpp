@@ -77,21 +77,9 @@ class ItemFinder {
       found_ |= std::uint64_t{static_cast<std::uint32_t>(_mm_movemask_epi8(found))} << (16 * i);
     }
 #else
-    for (int i = 0; i < 8; ++i) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, block + std::ptrdiff_t{8} * i, sizeof word);
-      if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
-      constexpr std::uint64_t kOnes = 0x0101010101010101;
-      const std::uint64_t found = zeros(word ^ kOnes * '|') | zeros(word ^ kOnes * '\n');
-      found_ |= (((found >> 7) * 0x0102040810204080) >> 56) << (8 * i);
-    }
+    for (int i = 0; i < kBlock; ++i)
+      found_ |= std::uint64_t{block[i] == '|' || block[i] == '\n'} << i;
 #endif
-  }
-
-  // The high bit of every byte that is zero.
-  static std::uint64_t zeros(std::uint64_t word) noexcept {
-    constexpr std::uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
-    return ~(((word & kLow) + kLow) | word | kLow);
   }
 
   const char* block_ = nullptr;

@@ -138,18 +138,6 @@ std::uint64_t StoredSizes::sum(std::uint64_t first, std::uint64_t end) const {
   return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
 }
 
-RepeatedSizes::RepeatedSizes(std::vector<std::uint32_t> sizes) : sizes_(std::move(sizes)) {
-  if (sizes_.empty()) throw std::invalid_argument("no sizes that could come again");
-}
-
-void RepeatedSizes::read(std::uint64_t first, std::span<std::uint32_t> out) const {
-  for (std::size_t from = first % sizes_.size(); !out.empty(); from = 0) {
-    const std::size_t count = std::min(out.size(), sizes_.size() - from);
-    std::copy_n(sizes_.begin() + static_cast<std::ptrdiff_t>(from), count, out.begin());
-    out = out.subspan(count);
-  }
-}
-
 namespace {
 
 void check_begin(std::span<const std::int64_t> offsets) {

@@ -111,17 +111,6 @@ class StoredSizes final : public Sizes {
   std::vector<std::uint32_t> sizes_;
 };
 
-// Repeating sizes: that of sequence n is entry n modulo the number of entries.
-class RepeatedSizes final : public Sizes {
- public:
-  // Throws std::invalid_argument when there are none.
-  explicit RepeatedSizes(std::vector<std::uint32_t> sizes);
-  void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
-
- private:
-  std::vector<std::uint32_t> sizes_;
-};
-
 // The sizes of concatenated corpora.
 class JoinedSizes final : public Sizes {
  public:

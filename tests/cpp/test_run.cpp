@@ -20,17 +20,6 @@ void a_block_that_was_given_back_serves_the_next_request() {
   pool.give_back(second);
 }
 
-void what_was_freed_last_is_taken_first() {
-  BlockPool pool;
-  const BlockPool::Block first = pool.take(kMiB);
-  const BlockPool::Block second = pool.take(kMiB);
-  pool.give_back(first);
-  pool.give_back(second);
-  const BlockPool::Block again = pool.take(kMiB);
-  CHECK(again.data == second.data);
-  pool.give_back(again);
-}
-
 void a_pool_that_is_shrunk_holds_as_much_as_is_used_from_there_on() {
   BlockPool pool;
   const BlockPool::Block large = pool.take(8 * kMiB);
@@ -72,7 +61,6 @@ void a_pool_frees_what_is_beyond_its_limit() {
 
 int main() {
   sweephand::a_block_that_was_given_back_serves_the_next_request();
-  sweephand::what_was_freed_last_is_taken_first();
   sweephand::a_pool_that_is_shrunk_holds_as_much_as_is_used_from_there_on();
   sweephand::a_large_block_is_not_lost_to_small_ones();
   sweephand::a_pool_frees_what_is_beyond_its_limit();

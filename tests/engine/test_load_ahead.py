@@ -14,7 +14,7 @@ from tests.model import ModelCorpus, ModelSettings
 import sweephand as sh
 from sweephand import _core
 from sweephand.corpus import chunks
-from sweephand.deserializers.units import row_table
+from sweephand.deserializers.units import unit_scan
 from sweephand.files.source_file import SourceFile
 
 NO_END = 2**62
@@ -127,7 +127,7 @@ def write_many(folder: Path, count: int) -> None:
 def test_of_many_small_files_those_are_read_that_are_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_table, "_PART_BYTES", 1)
+    monkeypatch.setattr(unit_scan, "_PART_BYTES", 1)
     write_many(tmp_path, 100)
     with sh.MinibatchSource(
         sh.JSONLDeserializer(tmp_path / "*.jsonl"), num_threads=0

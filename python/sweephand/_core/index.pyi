@@ -3,7 +3,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'JoinedSizes', 'LongSequences', 'OffsetSizes', 'RepeatedSizes', 'Sizes', 'Starts', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'is_any_empty']
+__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'JoinedSizes', 'LongSequences', 'OffsetSizes', 'Sizes', 'Starts', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'is_any_empty']
 class Starts:
     @staticmethod
     def even(num_sequences: typing.SupportsInt | typing.SupportsIndex, chunk_size: typing.SupportsInt | typing.SupportsIndex) -> Starts:
@@ -48,9 +48,6 @@ class OffsetSizes(Sizes):
         ...
     @typing.overload
     def __init__(self, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], stream: str, file: str) -> None:
-        ...
-class RepeatedSizes(Sizes):
-    def __init__(self, sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]) -> None:
         ...
 class CallbackSizes(Sizes):
     def __init__(self, read: collections.abc.Callable) -> None:
