@@ -159,7 +159,7 @@ def test_under_the_name_of_what_describes_a_folder_it_is_an_error(
     put: Callable[[Path], None], tmp_path: Path
 ) -> None:
     pytest.importorskip("pyarrow")
-    for name in ("dataset_info.json", "state.json", "dataset_dict.json"):
+    for name in ("dataset_info.json", "state.json"):
         place = tmp_path / name.partition(".")[0]
         place.mkdir()
         put(place / name)
