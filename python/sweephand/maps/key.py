@@ -14,7 +14,7 @@ from sweephand.base.checks import check_int
 from sweephand.corpus.ids import digest_of_name
 
 if TYPE_CHECKING:
-    from sweephand.torch.minibatch.generators import Generator
+    from sweephand.torch.tensors import Generator
 
 
 _OF_A_SWEEP, _OF_ALL_SWEEPS = 6, 7  # purposes: docs/order.md
@@ -88,7 +88,7 @@ class Key:
         ImportError
             Without PyTorch.
         """
-        from sweephand.torch.minibatch.generators import generator_of
+        from sweephand.torch.tensors import generator_of
 
         return generator_of(self._draw(_TORCH) >> 1, device)
 

@@ -6,14 +6,14 @@ from sweephand.ext.integrations import transformers as transformers
 from sweephand.ext.integrations.bucketing import BucketingModule as BucketingModule
 
 from . import distributed as distributed
-from .loaders.dataset import DataLoader as DataLoader
-from .loaders.dataset import IterableDataset as IterableDataset
-from .minibatch.attention import attention_mask as attention_mask
-from .minibatch.attention import block_mask as block_mask
-from .minibatch.attention import nested as nested
-from .minibatch.tensor import to_tensor as to_tensor
-from .minibatch.tensors import Tensors as Tensors
-from .minibatch.tensors import tensors_of as tensors_of
+from .attention import attention_mask as attention_mask
+from .attention import block_mask as block_mask
+from .attention import nested as nested
+from .dataset import DataLoader as DataLoader
+from .dataset import IterableDataset as IterableDataset
+from .tensors import Tensors as Tensors
+from .tensors import tensors_of as tensors_of
+from .tensors import to_tensor as to_tensor
 from .train.exact_masters import ExactMasters as ExactMasters
 from .train.learner import TorchLearner as Learner
 

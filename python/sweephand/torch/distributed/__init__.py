@@ -2,10 +2,8 @@
 
 from importlib import import_module
 
-from sweephand.torch.distributed.control import Control
+from sweephand.torch.distributed.control import Control, RankDesk, guard
 from sweephand.torch.distributed.coordinate import coordinate
-from sweephand.torch.distributed.guard import guard
-from sweephand.torch.distributed.rank_desk import RankDesk
 from sweephand.train.trainer.workers import WorkerError
 
 __all__ = ["Control", "ElasticSteps", "RankDesk", "WorkerError", "coordinate", "guard"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 from zlib import crc32
@@ -17,7 +18,10 @@ from torch import Tensor
 
 from sweephand.base.checks import check_number
 from sweephand.corpus.streams import StreamInfo
-from sweephand.errors import LossScaleError
+from sweephand.errors import LossScaleError, some_of
+from sweephand.layouts.attention import Attention
+from sweephand.loans.desk import Desk
+from sweephand.loans.remote_desk import RemoteDesk
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group
@@ -473,3 +477,122 @@ def is_broken(error: BaseException) -> bool:
     """Return True if an error is that of a collective whose other end is gone."""
     said = str(error).lower()
     return isinstance(error, RuntimeError) and any(word in said for word in _BROKEN)
+
+
+_MOST = 8  # ranks and fields that are named
+
+
+def guard(source: MinibatchSource, control: Control | None = None) -> None:
+    """Compare corpus, seed, settings, position and version over all ranks, once.
+
+    All ranks call it, before the first step and after a restore. In a single process it does
+    nothing.
+
+    Parameters
+    ----------
+    source : MinibatchSource
+        It must be made with equal arguments on all ranks; the folder may differ.
+    control : Control, optional
+        The ranks that compare, and their time limit; by default all ranks and a minute.
+
+    Raises
+    ------
+    ValueError
+        On all ranks, if they differ, with the ranks and the differences.
+    WorkerError
+        If a rank does not arrive.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh, sweephand.torch
+    >>> sh.torch.distributed.guard(sh.MinibatchSource({"x": np.arange(6)}))
+    """
+    control = control or Control()
+    mine, error = {}, None
+    try:
+        mine = fingerprint(source)
+    except Exception as caught:
+        error = caught
+    control.agree(error=error)
+    if reason := differences(control.gather(mine)):
+        raise ValueError(f"the sources of the ranks differ: {reason}")
+
+
+def fingerprint(source: MinibatchSource) -> dict[str, Any]:
+    """Return the settings that must be the same on all ranks, by name."""
+    try:
+        mine = version("sweephand")
+    except PackageNotFoundError:  # it runs from its sources
+        mine = "unknown"
+    settings = source.timeline.options
+    return {
+        **source.get_checkpoint_state(),
+        "limit in samples": source.timeline.limit,
+        "balance": Attention() if settings.balance == "attention" else settings.balance,
+        "micro_batch_rows": source.layout.micro_batch_rows,
+        "max_errors": settings.max_errors,
+        "version of sweephand": mine,
+    }
+
+
+def differences(fingerprints: list[dict[str, Any]]) -> str:
+    """Describe how ranks differ from the first; "" if none does."""
+    apart: dict[str, list[int]] = {}
+    for rank, theirs in enumerate(fingerprints):
+        for name in sorted(fingerprints[0].keys() | theirs.keys()):
+            here, there = fingerprints[0].get(name), theirs.get(name)
+            if here != there:
+                how = f"{name} is {there!r} there and {here!r} on rank 0"
+                apart.setdefault(how, []).append(rank)
+    said = [
+        f"rank{'s' * (len(ranks) > 1)} {some_of(ranks, _MOST)}: {how}"
+        for how, ranks in list(apart.items())[:_MOST]
+    ]
+    return "; ".join(said)
+
+
+class RankDesk(RemoteDesk):
+    """The desk of rank 0, for all ranks, which make the same calls together.
+
+    In each call rank 0 answers one rank after the other: `take` lends n sequences to each. An
+    error of any is raised on all of them. What is asked and answered goes to all ranks: prompts
+    and tickets are small.
+
+    Parameters
+    ----------
+    desk : Desk or None
+        On rank 0 the desk; of other ranks it is not used.
+    control : Control, optional
+        The ranks, and their time limit; by default all ranks and a minute.
+
+    Raises
+    ------
+    ValueError
+        On rank 0, if it has no desk.
+    WorkerError
+        In every call, if a rank does not arrive.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh, sweephand.torch
+    >>> source = sh.MinibatchSource({"x": np.arange(6)}, max_sweeps=1)
+    >>> desk = sh.torch.distributed.RankDesk(source.lend())
+    >>> desk.done(desk.take(4).tickets).shape
+    (4,)
+    """
+
+    def __init__(self, desk: Desk | None, control: Control | None = None) -> None:
+        self._control = control or Control()
+        self._desk = desk if self._control.rank == 0 else None
+        if self._control.rank == 0 and desk is None:
+            raise ValueError("rank 0 has the desk: RankDesk(source.lend()) there")
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Return what the desk of rank 0 answers to this rank."""
+        asked, answers = self._control.gather((name, arguments)), None
+        if self._desk is not None:
+            answers = [self.answer(self._desk, *one) for one in asked]
+        answers = self._control.gather(answers)[0]
+        for answer in answers:
+            self.taken(answer)
+        return answers[self._control.rank][0]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweephand.base.checks import check_int
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
-from sweephand.torch.minibatch.tensor import to_tensor
+from sweephand.torch.tensors import to_tensor
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask

@@ -22,7 +22,7 @@ from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.loops import check_not_ended
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
-from sweephand.torch.minibatch.tensors import Tensors, tensors_of
+from sweephand.torch.tensors import Tensors, tensors_of
 
 _MADE_BY_THE_SOURCE = (
     "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "collate_fn",

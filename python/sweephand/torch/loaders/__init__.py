@@ -1,1 +1,0 @@
-"""Sources inside torch's own loaders."""

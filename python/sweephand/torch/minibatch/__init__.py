@@ -1,1 +1,0 @@
-"""Minibatches as tensors, and their attention masks."""
