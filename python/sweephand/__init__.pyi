@@ -24,13 +24,13 @@ from .deserializers.deserializer import Deserializer as Deserializer
 from .deserializers.image_folder import ImageFolder as ImageFolder
 from .deserializers.jsonl import JSONLDeserializer as JSONLDeserializer
 from .deserializers.map import MapDeserializer as MapDeserializer
-from .deserializers.megatron import MegatronDeserializer as MegatronDeserializer
 from .deserializers.npy import NpyDeserializer as NpyDeserializer
 from .deserializers.open_path import open as open
 from .deserializers.parquet import ParquetDeserializer as ParquetDeserializer
 from .deserializers.split import split as split
 from .deserializers.text import TextDeserializer as TextDeserializer
 from .deserializers.tfrecord_files import TFRecordDeserializer as TFRecordDeserializer
+from .deserializers.tokens import MegatronDeserializer as MegatronDeserializer
 from .deserializers.tokens import RawTokensDeserializer as RawTokensDeserializer
 from .deserializers.user import UserDeserializer as UserDeserializer
 from .deserializers.webdataset import WebDatasetDeserializer as WebDatasetDeserializer

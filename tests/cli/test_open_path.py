@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from tests.cli.conftest import OFFSETS, Call
 from tests.extent import sample
 
@@ -46,12 +45,6 @@ def test_a_folder_has_a_stream_per_file(tmp_path: Path) -> None:
 
 def test_the_name_of_a_file_does_not_matter(rows: Path) -> None:
     assert lengths_at(rows.rename(rows.with_name("data.bin"))) == [1] * 1000
-
-
-def test_the_stream_that_counts_can_be_chosen(tokens: Path) -> None:
-    assert lengths_at(tokens, size_stream="label") == [1] * 300
-    with pytest.raises(ValueError, match="no stream 'x', there are: tokens, label"):
-        sh.open(tokens, size_stream="x")
 
 
 def test_chunks_can_be_made_smaller(tokens: Path, rows: Path) -> None:
@@ -102,7 +95,7 @@ def test_streams_may_be_declared(tokens: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1, "b": [1, 2]}\n')
     assert list(sh.MinibatchSource(sh.open(path)).streams) == ["a", "b"]
-    chosen = sh.StreamDefs(b=sh.StreamDef(dtype="float32"))
-    source = sh.MinibatchSource(sh.open(path, chosen, size_stream="b"))
+    chosen = sh.StreamDefs(b=sh.StreamDef(dtype="float32", defines_mb_size=True))
+    source = sh.MinibatchSource(sh.open(path, chosen))
     assert source.streams.b.dtype == "float32"
     assert source.streams.b.defines_mb_size

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.deserializers.format import known_formats
-from sweephand.deserializers.open_path import look_at
+from sweephand.deserializers.open_path import known_formats, look_at
 
 FORMATS = known_formats()
 READERS = {one.reader.partition(":")[0] for one in FORMATS}

@@ -48,7 +48,6 @@ MISTAKES = [
     Typed("info train.npz --index here", 2, ("--index", "auto", "cache", "none")),
     Typed("info trian.npz", 1, ("there is no file or folder", "'train.npz'")),
     Typed("info .", 1, ("the folder '.' is empty",), nothing),
-    Typed("info train.npz --size-stream words", 1, ("words", "tokens")),
     Typed("plan train.npz --size 0", 2, ("--size: must be positive, got '0'",)),
     Typed("plan train.npz --size 1e4", 2, ("--size: must be a whole number, got '1e4'",)),
     Typed("plan train.npz --window-chunks 2 --window-samples 9", 2, ("not allowed with",)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -128,25 +127,14 @@ def loader(*given: Any, **options: Any) -> Any:
 MISTAKES: list[tuple[str, Callable[[Path], object], type[Exception], str]] = [
     # Data.
     ("an array", lambda f: serve(X), TypeError, AS_ARRAY),
-    ("a tensor", lambda f: serve(them.torch.ones(3)), TypeError, AS_ARRAY),
-    ("a list of numbers", lambda f: serve([1, 2, 3]), TypeError, AS_ARRAY),
-    ("rows", lambda f: serve(ROWS), TypeError, "sh.MapDeserializer(rows)"),
-    ("a path", lambda f: serve("a.parquet"), TypeError, "sh.open('a.parquet')"),
+    ("a path", lambda f: serve("a.parquet"), TypeError, "sh.open(path)"),
     ("nothing", lambda f: serve(None), TypeError, "sh.open"),
     ("an empty list", lambda f: serve([]), ValueError, "at least one deserializer"),
-    ("a class", lambda f: serve(sh.ArrayDeserializer), TypeError, "ArrayDeserializer(...)"),
     ("corpora in a dict", lambda f: serve({"a": corpus()}), TypeError, "in a list"),
-    ("a generator", lambda f: serve(row for row in ROWS), TypeError, "MapDeserializer(list("),
-    ("a Series", lambda f: serve(them.pd.Series([1, 2])), TypeError, "to_numpy()"),
-    ("tensors", lambda f: serve(tensors()), TypeError, "sh.MapDeserializer(dataset)"),
-    ("a DataLoader", lambda f: serve(loader(tensors())), TypeError, "loader.dataset"),
-    (
-        "a data set that streams",
-        lambda f: serve(them.hf.Dataset.from_dict({"x": [1]}).to_iterable_dataset()),
-        TypeError,
-        "dataset.to_parquet('data.parquet')",
-    ),
-    ("all splits", lambda f: serve(them.hf.DatasetDict()), TypeError, "data['train']"),
+    ("a generator", lambda f: serve(row for row in ROWS), TypeError, "sh.MapDeserializer("),
+    ("a Series", lambda f: serve(them.pd.Series([1, 2])), TypeError, AS_ARRAY),
+    ("a DataLoader", lambda f: serve(loader(tensors())), TypeError, "sh.MapDeserializer("),
+    ("all splits", lambda f: serve(them.hf.DatasetDict()), TypeError, "give one of them"),
     ("a table", lambda f: arrays(them.pa.table({"x": [1]})), TypeError, "Arrow"),
     ("mixed", lambda f: serve(them.pd.DataFrame({"x": [1, "a"]})), ValueError, "column x"),
     ("nulls", lambda f: arrays({"x": them.pa.array([1, None])}), ValueError, "fill or drop"),
@@ -155,7 +143,6 @@ MISTAKES: list[tuple[str, Callable[[Path], object], type[Exception], str]] = [
     ("no such field", lambda f: items(ROWS, ["z"]), sh.DataError, "there are: x, y"),
     ("no such array", lambda f: arrays({"x": X}, ["z"]), ValueError, "there are: x"),
     ("None", lambda f: arrays({"x": [1, None, 3]}), TypeError, "item 1 is None"),
-    ("dicts as arrays", lambda f: arrays({"x": ROWS}), TypeError, "MapDeserializer(rows)"),
     ("text and numbers", lambda f: arrays({"x": [1, "a"]}), ValueError, "integers and text"),
     ("a text as data", lambda f: arrays({"x": "words"}), TypeError, "have a first axis"),
     ("a tuple of three", lambda f: arrays({"x": (1, 2, 3)}), TypeError, "give a list"),
@@ -189,7 +176,6 @@ MISTAKES: list[tuple[str, Callable[[Path], object], type[Exception], str]] = [
     ("splits", lambda f: sh.open(folder_of(write("a/b.csv", ""))(f).parent), ValueError, "a:"),
     ("no row", lambda f: serve(sh.open(write("a.csv", "a,b\n")(f))), sh.DataError, "empty"),
     ("an object", lambda f: sh.open(write("a.json", '{\n"a"')(f)), sh.DataError, "every line"),
-    ("an open file", lambda f: sh.open(io.BytesIO()), TypeError, "sh.open(path)"),  # type: ignore[arg-type]
     ("no path", lambda f: sh.open(3), TypeError, "sh.open takes paths"),  # type: ignore[arg-type]
     ("bare numbers", lambda f: sh.open(numbers(f)), ValueError, "sequence_length"),
     ("saved splits", lambda f: sh.open(saved_splits(f)), ValueError, "folder of one"),
@@ -282,14 +268,6 @@ def test_a_pointer_of_git_lfs_is_no_data(suffix: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("oid sha256:4d7a21\n1\n")
     with pytest.raises(sh.DataError, match="git lfs pull"):
         serve(sh.TextDeserializer([tmp_path / "a.txt", path]))
-
-
-@pytest.mark.parametrize("is_below", [False, True])
-def test_the_files_of_metadata_are_not_left_out(is_below: bool, tmp_path: Path) -> None:
-    write("train/1.png" if is_below else "1.png", b"\x89PNG")(tmp_path)
-    write("metadata.jsonl", '{"file_name": "1.png", "text": "a cat"}\n')(tmp_path)
-    with pytest.raises(ValueError, match=r"load_dataset\('imagefolder'"):
-        sh.open(tmp_path)
 
 
 def test_a_wide_window_of_zstd_is_no_damage(tmp_path: Path) -> None:

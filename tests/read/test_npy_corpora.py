@@ -81,17 +81,6 @@ def test_what_is_no_row_of_tokens_is_refused(tmp_path: Path, array: Any, reason:
         sh.open(tmp_path, sequence_length=2)
 
 
-def test_a_long_row_of_integers_is_said_to_be_tokens_perhaps(tmp_path: Path) -> None:
-    long = np.arange(4096)
-    np.save(tmp_path / "a.npy", long)
-    np.savez(tmp_path / "a.npz", x=long)
-    for name in ("a.npy", "a.npz"):
-        with pytest.warns(UserWarning, match="row of 4096 integers.*say the sequence_length"):
-            sh.open(tmp_path / name)
-    np.savez(tmp_path / "a.npz", x=long, y=long)  # labels beside something
-    sh.open(tmp_path / "a.npz")
-
-
 def test_unequal_arrays_in_a_folder_are_a_sequence_each(tmp_path: Path) -> None:
     wanted = [np.full((n + 1, 3), n, np.float32) for n in range(5)]
     for number, one in enumerate(wanted):

@@ -2,7 +2,7 @@
 
 for example:
   sweephand info train.npz
-  sweephand info folder/ --size-stream tokens
+  sweephand info folder/
 """
 
 from __future__ import annotations

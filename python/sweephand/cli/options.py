@@ -95,8 +95,6 @@ def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) ->
         "one corpus; each .npy file is a stream, and NAME_offsets says where the sequences of "
         "NAME begin; SCRIPT.py:NAME is the corpus that a script calls so",
     )
-    counted = "the stream whose samples are counted; by default the longest of each sequence"
-    option(parser, "--size-stream NAME", str, counted)
     in_chunk = "sequences in a chunk of arrays; by default about 8 MiB"
     option(parser, "--chunk-size N", count, in_chunk)
     option(parser, "--dtype TYPE", str, "of bare numbers, such as uint16")
@@ -169,7 +167,6 @@ def open_either(
         return by_script
     return open_path.open(
         arguments.paths,
-        size_stream=arguments.size_stream,
         chunk_size=arguments.chunk_size,
         dtype=arguments.dtype,
         sequence_length=arguments.sequence_length,

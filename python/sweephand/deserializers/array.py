@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,8 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import StreamsLike, define_streams, sizing_streams
-from sweephand.deserializers.data_in_memory import check_dict
 from sweephand.deserializers.deserializer import Deserializer, brief
+from sweephand.errors import shown
 
 _MOST_LISTED = 3  # streams, in a message
 
@@ -51,14 +52,6 @@ class ArrayDeserializer(Deserializer):
         8 MiB.
     name : str
         Name of the corpus in ids and fingerprints.
-
-    Raises
-    ------
-    TypeError
-        If data are Python objects, or not arrays.
-    ValueError
-        If streams differ in their number of sequences, offsets do not fit, or there is no
-        sequence.
 
     Examples
     --------
@@ -153,3 +146,123 @@ def check_same_sequences(columns: Mapping[str, ColumnData], hint: str = "") -> N
         raise ValueError(
             f"streams must have the same number of sequences: {', '.join(listed)}{hint}"
         )
+
+
+_SERIES = {"pandas.Series", "polars.Series"}
+_COLUMNS = {"pyarrow.Array", "pyarrow.ChunkedArray"}
+_DATASET = "datasets.Dataset"
+_SPLITS = ("datasets.DatasetDict", "datasets.IterableDatasetDict")
+_WAYS = (
+    "write sh.ArrayDeserializer({'x': array}) for arrays, sh.ArrowDeserializer(table) for "
+    "tables and DataFrames, sh.MapDeserializer(dataset) for rows and data sets with items by "
+    "number, sh.open(path) for files; of a dict of splits give one of them"
+)
+
+
+class Table(Protocol):
+    """Columns by name that Arrow hands over: a table, a DataFrame."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the table as an Arrow stream."""
+
+
+class Rows(Protocol):
+    """A Hugging Face Dataset."""
+
+    @property
+    def column_names(self) -> Any:
+        """Return the names of its columns."""
+
+
+SourceData = Deserializer | Sequence[Deserializer] | Mapping[str, Any] | Table | Rows
+"""Deserializers, a dict of arrays as `ArrayDeserializer` takes it, or a table."""
+
+
+def deserializers_of(data: object) -> list[Deserializer]:
+    """Return the deserializers of the data given to a source."""
+    import sweephand as sh  # deserializers by their public names: they are built on this
+
+    if isinstance(data, Deserializer):
+        return [data]
+    if isinstance(data, Mapping) and _names(data).isdisjoint(_SPLITS):
+        if any(isinstance(one, Deserializer) for one in data.values()):
+            raise TypeError("deserializers that are joined come in a list, not in a dict")
+        return [sh.ArrayDeserializer(data)]
+    if is_table(data):
+        return [sh.ArrowDeserializer(data)]
+    if not isinstance(data, list | tuple) or not all(
+        isinstance(one, Deserializer) for one in data
+    ):
+        raise wrong_data("deserializers must be Deserializer objects", data)
+    if not data:
+        raise ValueError("give at least one deserializer")
+    return list(data)
+
+
+def single_corpus(data: object, wanted: str) -> Deserializer:
+    """Return the single deserializer of data to be cut in parts, in memory or not."""
+    if hasattr(data, "next_minibatch"):
+        raise TypeError(
+            f"{wanted} takes a corpus, got a {type(data).__name__}: give what it was made of"
+        )
+    found = deserializers_of(data)
+    if len(found) > 1:
+        raise TypeError(
+            f"{wanted} takes one corpus, got {len(found)} that are joined: split the first of "
+            "them, and join each part with the others, sh.MinibatchSource([train, labels])"
+        )
+    return found[0]
+
+
+def is_table(data: object) -> bool:
+    """Return True for columns by name that Arrow can export: a table, a DataFrame."""
+    names = _names(data)
+    has_stream = hasattr(data, "__arrow_c_stream__")
+    return _DATASET in names or (has_stream and not names & (_SERIES | _COLUMNS))
+
+
+def is_map_style(data: object) -> bool:
+    """Return True for items by number, unless another deserializer serves them better."""
+    has_items = hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    is_other = isinstance(data, Mapping | str | type | Deserializer) or _names(data) & _SERIES
+    is_frame = is_table(data) and _DATASET not in _names(data)
+    return has_items and not is_other and not is_frame
+
+
+def arrays_of(data: Any) -> list[Any] | None:
+    """Return the arrays whose rows are the items, or None if there are none.
+
+    That is a ``TensorDataset``, and a ``Subset`` of one, whose rows are copied.
+    """
+    names = type(data).__module__.partition(".")[0], type(data).__name__
+    if names == ("torch", "TensorDataset"):
+        return list(data.tensors)
+    if names == ("torch", "Subset") and (whole := arrays_of(data.dataset)) is not None:
+        return [one[list(data.indices)] for one in whole]
+    return None
+
+
+def names_for(count: int) -> list[str]:
+    """Return the names of values that have none: x and y of two, else x0, x1, ..."""
+    return ["x", "y"] if count == 2 else [f"x{number}" for number in range(count)]
+
+
+def check_dict(wanted: str, data: object) -> None:
+    """Refuse anything but a dict of streams that has streams."""
+    if not isinstance(data, Mapping) or not _names(data).isdisjoint(_SPLITS):
+        raise wrong_data(wanted, data)
+    if not data:
+        raise ValueError("give at least one stream")
+    for name in data:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a stream is text, got {name!r:.60}")
+
+
+def wrong_data(wanted: str, data: object) -> TypeError:
+    """Return the error for data that are served otherwise, or not at all."""
+    return TypeError(f"{wanted}, got {shown(data)}: {_WAYS}")
+
+
+def _names(data: object) -> set[str]:
+    """Return the names of the types of an object, without importing any."""
+    return {f"{one.__module__.partition('.')[0]}.{one.__name__}" for one in type(data).__mro__}

@@ -30,8 +30,8 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike
-from sweephand.deserializers.data_in_memory import is_table, wrong_data
-from sweephand.deserializers.format import SelfDescribed
+from sweephand.deserializers.array import is_table, wrong_data
+from sweephand.deserializers.open_path import SelfDescribed
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
     ArrowUnits,
@@ -77,18 +77,6 @@ class ArrowDeserializer(SelfDescribed):
         As in `ParquetDeserializer`.
     index, ids
         As in `ParquetDeserializer`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        As in `ParquetDeserializer`.
-    TypeError
-        If the source is none of these.
-    ValueError
-        If a dataset has a transform or a format that changes its values, as Arrow data pass
-        neither.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
-from sweephand.deserializers.format import Look, SelfDescribed
+from sweephand.deserializers.open_path import Look, SelfDescribed
 from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.find import find_shards

@@ -27,7 +27,7 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import brief
-from sweephand.deserializers.format import Look, SelfDescribed
+from sweephand.deserializers.open_path import Look, SelfDescribed
 from sweephand.deserializers.units.unit_scan import guarded
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Keep, Scan, check_keep, load_index

@@ -30,7 +30,7 @@ from sweephand.corpus.objects import (
     member_at,
 )
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.format import Look
+from sweephand.deserializers.open_path import Look
 from sweephand.deserializers.units.line_units import BOM, LineConverter, LinePlace, LineUnits
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 from sweephand.deserializers.units.unit_scan import Columns, SampleType

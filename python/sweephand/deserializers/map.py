@@ -27,8 +27,8 @@ from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams
-from sweephand.deserializers.array import ArrayDeserializer
-from sweephand.deserializers.data_in_memory import (
+from sweephand.deserializers.array import (
+    ArrayDeserializer,
     arrays_of,
     is_map_style,
     names_for,
@@ -82,13 +82,6 @@ class MapDeserializer(Deserializer):
         reading each once, unless all streams of item 0 are one sample: then all items must be.
     name : str, optional
         Name of the corpus in ids and fingerprints; by default that of the dataset's type.
-
-    Raises
-    ------
-    TypeError
-        If the dataset has no length or no items, or an item is not a dict.
-    ValueError
-        If lengths do not fit, or item 0 lacks a field.
 
     Examples
     --------

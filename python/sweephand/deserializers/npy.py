@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,10 +43,9 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import MANY_SEQUENCES, check_offsets
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.streams import StreamsLike, define_streams, only_chosen
-from sweephand.deserializers.array import ArrayDeserializer, check_same_sequences
-from sweephand.deserializers.data_in_memory import check_dict
+from sweephand.deserializers.array import ArrayDeserializer, check_dict, check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.format import Wanted, the_only
+from sweephand.deserializers.open_path import Wanted, the_only
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError, printable
 from sweephand.files.find import find_files, list_paths, paths_like
@@ -62,7 +60,6 @@ Member = TypeVar("Member")
 
 _MAX_HEADER = 65536
 _OFFSETS = "_offsets"
-_MANY_TOKENS = 4096  # integers in a row, that may be tokens
 
 
 class NpyDeserializer(Deserializer):
@@ -88,16 +85,6 @@ class NpyDeserializer(Deserializer):
     chunk_size : int, optional
         Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
         8 MiB, or 1 MiB in a store.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        If a file is not a ``.npy`` file, is cut short or too long, or holds anything but
-        numbers and texts; pickled objects are never loaded.
-    ValueError
-        If streams differ in their number of sequences, or offsets do not fit.
 
     Examples
     --------
@@ -178,12 +165,7 @@ def open_arrays(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of arrays."""
     streams = streams_at(files)
     definitions = wanted.definitions(streams)
-    made = NpyDeserializer(only_chosen(streams, definitions), definitions, wanted.chunk_size)
-    if len(streams) == 1 and isinstance(path := next(iter(streams.values())), os.PathLike):
-        (file,) = stat_all([as_path(path)])
-        header = read_header(file)
-        warn_of_tokens(file.path, header.shape, header.dtype)
-    return made
+    return NpyDeserializer(only_chosen(streams, definitions), definitions, wanted.chunk_size)
 
 
 def streams_at(paths: Sequence[AnyPath]) -> dict[str, Column]:
@@ -227,17 +209,6 @@ def _are_sequences(paths: Sequence[AnyPath]) -> bool:
     return True
 
 
-def warn_of_tokens(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Warn if the only data are integers that look like tokens."""
-    if len(shape) == 1 and dtype.kind in "iu" and shape[0] >= _MANY_TOKENS:
-        warnings.warn(
-            f"{place} is one row of {shape[0]} integers, and each is served as a sequence of "
-            "one sample; if they are tokens, say the sequence_length to cut them into, or the "
-            "end_of_document that parts them",
-            stacklevel=2,
-        )
-
-
 def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of an archive of arrays, in memory."""
     path = the_only(files)
@@ -255,9 +226,6 @@ def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
             served = served_dtype(stream, arrays[field].dtype, definition, str(path))
             if served.name == "bfloat16":
                 arrays[field] = arrays[field].view(served)
-    if len(arrays) == 1:
-        (only,) = arrays.values()
-        warn_of_tokens(str(path), only.shape, only.dtype)
     data = only_chosen(with_offsets(arrays), definitions)
     return ArrayDeserializer(data, definitions, chunk_size=wanted.chunk_size, name=path.name)
 

@@ -86,15 +86,6 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
         Ids of the sequences, by which they are joined: a field with one integer or text in
         every row, which is read whenever the corpus is opened, or one id for each sequence.
 
-    Raises
-    ------
-    FileNotFoundError
-        If a file is absent.
-    DataError
-        When it is opened: if a file is damaged, encrypted, a summary of other files, or has row
-        groups of more than 1 GiB; if a column is missing, has nulls (beyond ``max_errors``),
-        differs in type between files, or has a type that cannot be served.
-
     Notes
     -----
     A dictionary is served as its values. Hugging Face's ``Array2D`` to ``Array5D`` are one

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import digests_of_names, id_words
-from sweephand.deserializers.data_in_memory import SourceData, single_corpus
+from sweephand.deserializers.array import SourceData, single_corpus
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.errors import shown
 from sweephand.maps import (

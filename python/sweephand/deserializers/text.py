@@ -13,7 +13,7 @@ from sweephand.base.checks import check_choice
 from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike
-from sweephand.deserializers.format import DOCUMENTS, Look
+from sweephand.deserializers.open_path import DOCUMENTS, Look
 from sweephand.deserializers.tokens import one_stream
 from sweephand.deserializers.units.line_units import LineConverter, LinePlace, LineUnits
 from sweephand.deserializers.units.unit_scan import Columns, RowIds, SampleType

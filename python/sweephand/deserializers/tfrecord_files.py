@@ -20,7 +20,7 @@ from sweephand.base.checks import check_choice
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamsLike
-from sweephand.deserializers.format import Look
+from sweephand.deserializers.open_path import Look
 from sweephand.deserializers.units import line_units
 from sweephand.deserializers.units.line_units import LinePlace, LineScan, LineUnits, Pieces
 from sweephand.deserializers.units.unit_scan import Columns, Facts, RowIds, SampleType

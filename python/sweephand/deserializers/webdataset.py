@@ -21,9 +21,9 @@ from sweephand.corpus.casts import check_dtype
 from sweephand.corpus.columns import column_of_bytes
 from sweephand.corpus.objects import LACKING, Unusable, member_at
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.format import Look
 from sweephand.deserializers.jsonl import JsonField
 from sweephand.deserializers.npy import parse_header
+from sweephand.deserializers.open_path import Look
 from sweephand.deserializers.units.records import (
     ArrayHead,
     FoundRecords,

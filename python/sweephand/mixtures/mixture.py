@@ -19,7 +19,7 @@ from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.data_in_memory import SourceData, deserializers_of, single_corpus
+from sweephand.deserializers.array import SourceData, deserializers_of, single_corpus
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StaleError, shown
 from sweephand.maps import By, OpenContext, SequenceClasses, classes_of

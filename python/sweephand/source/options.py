@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, Ty
 from sweephand.base.checks import check_choice, check_int, check_number
 from sweephand.corpus.corpus import ChunkCache
 from sweephand.corpus.sizes import MANY_SEQUENCES
-from sweephand.deserializers.data_in_memory import SourceData, deserializers_of
+from sweephand.deserializers.array import SourceData, deserializers_of
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import shown
 from sweephand.layouts import Frames, Layout, Ragged

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sweephand.corpus.streams import StreamInfo
-    from sweephand.deserializers.data_in_memory import SourceData
+    from sweephand.deserializers.array import SourceData
     from sweephand.events.event import Event
     from sweephand.loans import Desk
     from sweephand.source.events import Events

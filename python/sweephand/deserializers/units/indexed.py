@@ -43,7 +43,7 @@ from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, StreamsLike, choose_streams, sizing_streams
 from sweephand.deserializers.deserializer import brief
-from sweephand.deserializers.format import SelfDescribed
+from sweephand.deserializers.open_path import SelfDescribed
 from sweephand.deserializers.units.unit_scan import (
     Columns,
     Facts,

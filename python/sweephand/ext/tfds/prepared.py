@@ -275,7 +275,7 @@ def load(
 
 def open_folders(folders: Sequence[AnyPath], wanted: Wanted) -> Dataset:
     """Return the corpus of prepared folders, the newest version of each."""
-    if wanted.size_stream is not None or wanted.chunk_size is not None:
+    if wanted.chunk_size is not None:
         raise ValueError("every example of a TFDS folder is one sample, read by itself")
     versions = [newest_version(folder) for folder in folders]
     return load(versions, "all", streams=wanted.streams, index=wanted.index)
