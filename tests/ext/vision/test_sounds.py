@@ -85,7 +85,7 @@ def test_damage_is_told_with_the_sequence_and_counted() -> None:
         (whole[:-30], "cut short: 212 of 242 bytes"),
         *(
             (stored(tone(99), kind)[:-30], "cut short|no sound")
-            for kind in ("RF64", "AIFF", "AU", "CAF", "W64")
+            for kind in ("RF64", "AIFF")  # of which the last is not decoded at all
         ),
         (flac[: len(flac) // 2], "cut short|no sound"),
     ]:
@@ -112,11 +112,9 @@ def test_a_missing_library_is_named_with_what_brings_it(
 FLOATS = [0.5, -0.5, 0.25, -0.25, 1.0, -1.0, 1.5, -3.0]
 
 
-@pytest.mark.parametrize("kind", ["WAV", "RF64", "AIFF", "AU", "CAF", "W64", "IRCAM", "MAT5"])
+@pytest.mark.parametrize("kind", ["WAV", "RF64"])
 @pytest.mark.parametrize("subtype", ["FLOAT", "DOUBLE"])
 def test_floats_become_integers_of_full_scale(kind: str, subtype: str) -> None:
-    if subtype not in soundfile.available_subtypes(kind):
-        return
     file = io.BytesIO()
     soundfile.write(file, np.array(FLOATS), 8000, format=kind, subtype=subtype)
     corpus = sh.ArrayDeserializer({"x": [file.getvalue()]})
@@ -154,9 +152,7 @@ def piped(kind: str, **options: str) -> bytes:
             written.extend(content)
             return len(content)
 
-    codec = {"flac": "flac"}.get(
-        kind, "pcm_s16be" if kind in ("aiff", "au", "caf") else "pcm_s16le"
-    )
+    codec = "flac" if kind == "flac" else "pcm_s16le"
     with av.open(Pipe(), "w", format=kind, options=options) as out:
         stream = out.add_stream(codec, rate=8000, layout="mono")
         frame = av.AudioFrame.from_ndarray(tone(700)[None], layout="mono")
@@ -166,31 +162,25 @@ def piped(kind: str, **options: str) -> bytes:
     return bytes(written)
 
 
-def of_size(content: bytes, chunk: bytes, size: int, outer: int | None) -> bytes:
-    """Return a WAV or AIFF with other sizes of a chunk and of the whole."""
-    order: Any = "little" if content[:4] == b"RIFF" else "big"
-    at = content.index(chunk) + 4
-    changed = content[:at] + size.to_bytes(4, order) + content[at + 4 :]
-    return changed if outer is None else content[:4] + outer.to_bytes(4, order) + changed[8:]
+def of_size(content: bytes, size: int, outer: int | None) -> bytes:
+    """Return a WAV with other sizes of its samples and of the whole."""
+    at = content.index(b"data") + 4
+    changed = content[:at] + size.to_bytes(4, "little") + content[at + 4 :]
+    return changed if outer is None else content[:4] + outer.to_bytes(4, "little") + changed[8:]
 
 
 def sounds_of_unknown_size() -> dict[str, bytes]:
-    wav, aiff = stored(tone(700)), stored(tone(700), "AIFF")
-    au = stored(tone(700), "AU")
+    wav = stored(tone(700))
     return {
-        "killed recorder": of_size(wav, b"data", 0, 0),
-        "killed recorder, whose header counts itself": of_size(wav, b"data", 0, 36),
-        "SoX": of_size(wav, b"data", 0x7FFFF000, 0x7FFFF024),
-        "arecord": of_size(wav, b"data", 0x7FFFFF00, 0x7FFFFF24),
-        "all ones": of_size(wav, b"data", 0xFFFFFFFF, 0xFFFFFFFF),
-        "all ones in the data": of_size(wav, b"data", 0xFFFFFFFF, None),
-        "a wrong size of the whole": of_size(wav, b"data", 1400, 9999),
-        "AIFF": of_size(aiff, b"SSND", 0, 0),
-        "AU": au[:8] + bytes([255] * 4) + au[12:],
-        **{
-            f"FFmpeg {kind}": piped(kind)
-            for kind in ("wav", "aiff", "au", "caf", "w64", "flac")
-        },
+        "killed recorder": of_size(wav, 0, 0),
+        "killed recorder, whose header counts itself": of_size(wav, 0, 36),
+        "SoX": of_size(wav, 0x7FFFF000, 0x7FFFF024),
+        "arecord": of_size(wav, 0x7FFFFF00, 0x7FFFFF24),
+        "all ones": of_size(wav, 0xFFFFFFFF, 0xFFFFFFFF),
+        "all ones in the data": of_size(wav, 0xFFFFFFFF, None),
+        "a wrong size of the whole": of_size(wav, 1400, 9999),
+        "FFmpeg wav": piped("wav"),
+        "FFmpeg flac": piped("flac"),
         "FFmpeg rf64": piped("wav", rf64="always"),
     }
 

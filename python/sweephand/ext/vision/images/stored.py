@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import cache
-from io import BytesIO
 from struct import error as StructError
 from struct import unpack_from
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweephand import SweephandHint
 from sweephand.ext.vision.images.transforms import Picture
 from sweephand.extend import MOST_PIXEL_BYTES, OptionalModule, open_picture
 
@@ -21,9 +17,7 @@ ON_THEIR_SIDE = range(5, 9)  # values of it that swap height and width
 HEAD_BYTES = 1 << 14  # thumbnails of EXIF come before
 
 _JPEG = b"\xff\xd8"
-_PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _PNG_ORIENTED = (b"eXIf", b"XML:com", b"Raw profile type exif")  # the last by ImageMagick
-_PNG_EXTENT = 16  # where width and height begin
 _MARKER = 0xFF  # begins every segment of a JPEG
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # segments that hold the extent
 _APP1 = 0xE1  # EXIF and XMP
@@ -31,19 +25,6 @@ _EXIF = b"Exif\0\0"
 _SHORT = 3  # type of EXIF's values
 # Tables, comments and data of applications that may come before.
 _SEGMENTS = frozenset({0xC4, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)})
-
-
-def header_extent(content: bytes, *, upright: bool) -> tuple[int, int] | None:
-    """Return height and width of a usual JPEG or PNG; None if something is unusual.
-
-    Pillow takes 10 times as long for them, most of it for what it makes to decode them.
-    """
-    if content.startswith(_JPEG):
-        return jpeg_extent(content, upright=upright)
-    if content.startswith(_PNG) and len(content) >= _PNG_EXTENT + 8 and is_plain_png(content):
-        width, height = unpack_from(">II", content, _PNG_EXTENT)
-        return height, width
-    return None
 
 
 class JpegFrame(NamedTuple):
@@ -113,11 +94,6 @@ def _exif_orientation(exif: bytes) -> int | None:
     return 0
 
 
-def is_plain_png(png: bytes) -> bool:
-    """Return True if no EXIF or XMP can give a PNG an orientation."""
-    return not any(name in png for name in _PNG_ORIENTED)
-
-
 SCALES = (8, 4, 2)
 """By which a JPEG may be made smaller while it is decoded."""
 
@@ -146,93 +122,6 @@ def plain_frame(
     return frame if num_pixels and (most is None or num_pixels <= most) else None
 
 
-def decoded(content: bytes, *, upright: bool, max_bytes: int | None = None) -> Picture | None:
-    """Return a stored JPEG in colours, of shape (height, width, 3).
-
-    None if Pillow is to decode it: it is no plain JPEG or damaged, or simplejpeg is not
-    installed, or not of the same bits here.
-    """
-    frame = plain_frame(content, upright=upright, max_bytes=max_bytes)
-    return None if frame is None or not _is_same() else _by_turbo(content, frame, 1)
-
-
-def scaled(content: bytes, frame: JpegFrame, scale: int) -> Picture:
-    """Return a JPEG as `decoded` does, its height and width divided by `scale`."""
-    found = _by_turbo(content, frame, scale) if _is_same() else None
-    return _by_pillow(content, frame, scale) if found is None else found
-
-
-def _by_turbo(content: bytes, frame: JpegFrame, scale: int) -> Picture | None:
-    height, width = _extent(frame, scale)
-    try:
-        picture: Picture = _simplejpeg().decode_jpeg(
-            content, "RGB", min_height=height, min_width=width, min_factor=scale
-        )
-    except ValueError:  # also where Pillow makes the best of it
-        return None
-    if picture.shape != (height, width, 3):
-        return None
-    picture.flags.writeable = False  # as Pillow's are
-    return picture
-
-
-def _by_pillow(content: bytes, frame: JpegFrame, scale: int) -> Picture:
-    with open_picture(content) as image:
-        if scale > 1:
-            image.draft(None, (max(1, frame.width // scale), max(1, frame.height // scale)))
-        picture = np.asarray(image.convert("RGB"))
-    if picture.shape[:2] != _extent(frame, scale):
-        raise ValueError(
-            f"the JPEG was to have {_extent(frame, scale)} pixels at 1/{scale} of its size, "
-            f"Pillow finds {picture.shape[:2]}"
-        )
-    return picture
-
-
-def _extent(frame: JpegFrame, scale: int) -> tuple[int, int]:
-    return -(-frame.height // scale), -(-frame.width // scale)
-
-
-@cache
-def _simplejpeg() -> Any:
-    """Return the module; None if it is not installed."""
-    try:
-        return OptionalModule("simplejpeg", extra="turbo")()
-    except ImportError:
-        return None
-
-
-@cache
-def _is_same() -> bool:
-    """Return True if simplejpeg is there, and its libjpeg gives the bits of Pillow's.
-
-    Tried once in a process: Pillow may be built with another library.
-    """
-    if _simplejpeg() is None:
-        return False
-    height, width = 43, 61
-    numbers = np.arange(height * width * 3, dtype=np.uint32) * 2654435761 >> 24
-    pixels = numbers.astype(np.uint8).reshape(height, width, 3)
-    for subsampling in (0, 1, 2):
-        file = BytesIO()
-        Image.fromarray(pixels).save(file, "JPEG", quality=80, subsampling=subsampling)
-        jpeg = file.getvalue()
-        frame = plain_frame(jpeg, upright=True)
-        for scale in (1, *SCALES):
-            found = None if frame is None else _by_turbo(jpeg, frame, scale)
-            if frame is None or found is None:
-                return False
-            if not np.array_equal(found, _by_pillow(jpeg, frame, scale)):
-                warnings.warn(
-                    "simplejpeg and Pillow decode JPEGs to different bits here, so Pillow "
-                    "decodes them all; its wheels have the same library",
-                    SweephandHint,
-                    stacklevel=2,
-                )
-                return False
-    return True
-
-
 Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 
@@ -251,10 +140,6 @@ def picture_of(
     content: bytes, mode: str, *, upright: bool, max_bytes: int | None = None
 ) -> Picture:
     """Return stored bytes as an array of shape (height, width, channels)."""
-    if mode == "RGB":
-        found = decoded(content, upright=upright, max_bytes=max_bytes)
-        if found is not None:
-            return found
     try:
         with open_picture(content, max_bytes) as opened:
             opened.load()
@@ -271,10 +156,19 @@ def picture_of(
 
 def scaled_picture_of(content: bytes, frame: JpegFrame, scale: int) -> Picture:
     """Return a JPEG in colours, its height and width divided by `scale` and rounded up."""
+    wanted = -(-frame.height // scale), -(-frame.width // scale)
     try:
-        return scaled(content, frame, scale)
+        with open_picture(content) as image:
+            image.draft(None, (max(1, frame.width // scale), max(1, frame.height // scale)))
+            picture = np.asarray(image.convert("RGB"))
     except Exception as error:  # as in `picture_of`
         raise _damaged(content, error) from error
+    if picture.shape[:2] != wanted:
+        raise ValueError(
+            f"the JPEG was to have {wanted} pixels at 1/{scale} of its size, Pillow finds "
+            f"{picture.shape[:2]}"
+        )
+    return picture
 
 
 def extent_of(
@@ -284,7 +178,7 @@ def extent_of(
 
     ValueError if they are of no format that is decoded.
     """
-    found = header_extent(content, upright=upright)
+    found = jpeg_extent(content, upright=upright)
     if found is not None:
         return found
     try:
@@ -305,7 +199,7 @@ def _orientation(image: Any, content: bytes) -> int:
         # its pixels, which Pillow decodes to find that out.
         if image.format == "JPEG":
             return 1
-        if image.format == "PNG" and is_plain_png(content):
+        if image.format == "PNG" and not any(name in content for name in _PNG_ORIENTED):
             return 1
     found: int = image.getexif().get(ORIENTATION, 1)
     return found
