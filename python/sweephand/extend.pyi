@@ -156,7 +156,6 @@ from sweephand.source.plan import WholePlans as WholePlans
 from sweephand.source.schedules.schedule import Number as Number
 from sweephand.source.schedules.schedule import Schedule as Schedule
 from sweephand.source.schedules.schedule import StepSchedule as StepSchedule
-from sweephand.terminal.charts import curve as curve
 from sweephand.terminal.numbers import in_count as in_count
 from sweephand.terminal.screen import Screen as Screen
 from sweephand.train.arguments import check_decay as check_decay

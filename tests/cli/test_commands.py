@@ -57,7 +57,6 @@ def test_plan_foretells_what_is_delivered(tokens: Path, workers: int, call: Call
         loads = np.array([[m.num_samples for m in step] for step in zip(*shares, strict=True)])
         worst = (loads.max(axis=1) / loads.mean(axis=1) - 1).max()
         assert facts["share_imbalance"]["max"] == pytest.approx(worst)
-        assert facts["empty_shares"] == (loads == 0).sum()
 
 
 def test_plan_shows_that_balance_evens_the_shares(tokens: Path, call: Call) -> None:
@@ -69,24 +68,14 @@ def test_plan_shows_that_balance_evens_the_shares(tokens: Path, call: Call) -> N
     assert by_cost["share_cost_imbalance"]["mean"] < lanes / 3
 
 
-def test_plan_rounds_padded_widths_up(tokens: Path, call: Call) -> None:
-    options = ["--size", 200, "--json"]
-    tight = call("plan", tokens, *options).facts["layouts"]["padded"]
-    wide = call("plan", tokens, *options, "--multiple-of", 64).facts["layouts"]["padded"]
-    assert tight["cells_per_step"] < wide["cells_per_step"]
-    assert wide["cells_per_step"] == pytest.approx(
-        64 * call("plan", tokens, *options).facts["sequences_per_step"]["mean"]
-    )
-
-
 def test_plan_compares_layouts_as_sources_deliver_them(tmp_path: Path, call: Call) -> None:
     tokens = tmp_path / "alone.npz"
     np.savez(tokens, tokens=np.zeros(OFFSETS[-1]), tokens_offsets=OFFSETS)
     workers, size = 2, 200
-    options = ["--size", size, "--seed", 4, "--workers", workers, "--buckets", 3, "--json"]
+    options = ["--size", size, "--seed", 4, "--workers", workers, "--json"]
     facts = call("plan", tokens, *options).facts
-    made = {"bucketed": sh.Bucketed("auto", 3), "packed": sh.Packed(64)}
-    assert facts["layouts"]["bucketed"]["layout"] == 'Bucketed("auto", 3)'
+    made = {"bucketed": sh.Bucketed("auto", 16), "packed": sh.Packed(64)}
+    assert facts["layouts"]["bucketed"]["layout"] == 'Bucketed("auto", 16)'
     assert facts["layouts"]["packed"]["layout"] == "Packed(64)"
     for name, layout in made.items():
         shares = shares_of(tokens, size, workers, randomization_seed=4, layout=layout)
@@ -111,16 +100,11 @@ def test_plan_recommends_what_pads_least_and_says_why(
 
     packed = recommended(tokens, "--row-length", 512)
     assert packed["layout"] == "Packed(512)"
-    assert 'cannot keep segments apart take Bucketed("auto", 16)' in packed["reason"]
-    assert recommended(tokens, "--row-length", 512, "--lanes", 48) == packed
+    assert "it pads" in packed["reason"]
     long = recommended(tokens, "--row-length", 2**20)
     assert long["layout"] == 'Bucketed("auto", 16)', "the corpus is less than a row"
-    assert recommended(rows) == {
-        "layout": "Ragged()",
-        "reason": "all sequences have one length: there is nothing to pad",
-    }
-    shown = call("plan", tokens, "--row-length", 512, "--lanes", 1).out
-    assert "Packed(512) is recommended: it pads" in shown
+    assert recommended(rows)["layout"] == "Ragged()"
+    assert "Packed(512) is recommended" in call("plan", tokens, "--row-length", 512).out
 
 
 def test_plan_can_look_at_the_first_steps_only(tokens: Path, call: Call) -> None:
@@ -182,13 +166,6 @@ def test_trace_tells_what_one_worker_saw(tokens: Path, call: Call) -> None:
     assert "partition_index" in wrong.facts["error"]
 
 
-def test_trace_shows_few_sequences_unless_all_are_wanted(tokens: Path, call: Call) -> None:
-    options = ["trace", tokens, "--step", 0, "--size", 2000]
-    count = call(*options, "--json").facts["num_sequences"]
-    assert f"... and {count - 20} more" in call(*options).out
-    assert "more" not in call(*options, "--all").out
-
-
 @pytest.mark.parametrize("sweep", [0, 3])
 def test_find_is_the_inverse_of_trace(tokens: Path, sweep: int, call: Call) -> None:
     order = ["--size", 300, "--seed", 6]
@@ -234,7 +211,7 @@ def test_verify_notices_a_resume_at_a_wrong_place(
     monkeypatch.setattr(sh.MinibatchSource, "restore_from_checkpoint", late)
     answer = call("verify", tokens, "--size", 300)
     assert answer.code == 1
-    assert "NO: step" in answer.out
+    assert "NO: after step" in answer.out
 
 
 def test_verify_notices_shares_that_overlap(
@@ -268,10 +245,9 @@ def test_verify_notices_a_sequence_that_comes_twice(
 
 def test_bench_measures_source_and_memcpy(tokens: Path, call: Call) -> None:
     for layout in ("ragged", "padded"):
-        options = ["--size", 300, "--rounds", 3, "--seconds", 0.01, "--layout", layout]
+        options = ["--size", 300, "--seconds", 0.01, "--layout", layout]
         facts = call("bench", tokens, *options, "--threads", 0, "--json").facts
         for name in ("samples_per_second", "bytes_per_second", "memcpy_bytes_per_second"):
             assert 0 < facts[name]["min"] <= facts[name]["median"] <= facts[name]["max"]
         assert facts["layout"] == layout
         assert 0 < facts["first_minibatch_seconds"] < 60
-        assert 0 < facts["resume_seconds"]["median"] < 60

@@ -40,7 +40,7 @@ def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None
         ["index"],
         ["plan", "--size", 500],
         ["verify", "--size", 500, "--places", 1],
-        ["bench", "--rounds", 1, "--seconds", 0.01],
+        ["bench", "--seconds", 0.01],
         ["trace", "--size", 500, "--step", 2],
         ["find", "--size", 500, "tokens.npz__3"],
     ],
@@ -79,7 +79,7 @@ def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(
 
 def test_a_reader_that_has_seen_enough_is_no_error_to_complain_about(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.arange(40_000.0))
-    trace = ["trace", str(tmp_path / "x.npz"), "--step", "0", "--size", "40000", "--all"]
+    trace = ["trace", str(tmp_path / "x.npz"), "--step", "0", "--size", "40000"]
     with subprocess.Popen(
         [sys.executable, "-m", "sweephand", *trace],
         stdout=subprocess.PIPE,

@@ -7,29 +7,19 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from pathlib import Path
+from textwrap import fill
 from types import ModuleType
 from typing import NoReturn
 
 import sweephand
 from sweephand.base.public_names import entry_points
 from sweephand.cli.answers import Answer, WrongUsage, error_facts, write_json
-from sweephand.cli.help import HelpFormatter, short_usage
 from sweephand.errors import DataError, printable
 
 _CORE = ("demo", "info", "index", "plan", "bench", "verify", "trace", "find", "events")
 _GROUP = "sweephand.commands"  # of entry points, whose names are commands and values modules
-
-_SYNONYMS = (
-    dict.fromkeys(["version", "-V", "-v"], "--version")
-    | dict.fromkeys(["describe", "inspect", "ls", "list", "stats", "open"], "info")
-    | dict.fromkeys(["show", "head", "cat", "print", "browse", "serve"], "view")
-    | dict.fromkeys(["check", "test", "validate"], "verify")
-    | dict.fromkeys(["benchmark", "speed", "time"], "bench")
-)
 
 # Errors that a user or the data can cause; anything else is a bug and shows its traceback.
 _EXPECTED = (
@@ -44,6 +34,18 @@ _EXPECTED = (
 )
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Formats paragraphs, and leaves the lines of examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join(
+            part
+            if part.startswith("for example:")
+            else fill(part, width, initial_indent=indent)
+            for part in text.strip().split("\n\n")
+        )
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise WrongUsage(message, self.prog, self.format_usage())
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_json = "--json" in words
     command = ""
     try:
-        parsed = _parsed(words)
+        parsed = parser().parse_args(words)
         command = parsed.command
         return _run(parsed)
     except BrokenPipeError:  # who read our output has seen enough
@@ -70,35 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _EXPECTED as error:
         reason = error.args[0] if isinstance(error, KeyError) and error.args else error
         return _fail(error, str(reason), command, 1, is_json)
-
-
-def _parsed(words: list[str]) -> argparse.Namespace:
-    """Parse the words; ``help COMMAND`` is ``COMMAND --help``."""
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
-    root = parser()
-    first = next(iter(words), "--json")
-    if first in _SYNONYMS or (not first.startswith("-") and first not in commands()):
-        raise WrongUsage(
-            f"there is no command {first!r}{_meant(first)} There are: {', '.join(commands())}",
-            root.prog,
-            root.format_usage(),
-        )
-    if set(words) <= {"--json"}:
-        raise WrongUsage(
-            "a command is needed, such as sweephand demo, or sweephand info PATH",
-            root.prog,
-            root.format_help(),
-        )
-    return root.parse_args(words)
-
-
-def _meant(word: str) -> str:
-    """Return the command that was meant, as the end of a sentence."""
-    if Path(word).exists() or "://" in word:
-        return f"; write sweephand info {word}."
-    close = _SYNONYMS.get(word) or next(iter(get_close_matches(word, commands(), 1)), "")
-    return f"; is it {close!r}?" if close else "."
 
 
 def _fail(error: BaseException, reason: str, command: str, code: int, is_json: bool) -> int:
@@ -117,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
         prog="sweephand",
         description=sweephand.__doc__,
         epilog="Begin with: sweephand demo",
-        formatter_class=HelpFormatter,
+        formatter_class=_HelpFormatter,
     )
     root.add_argument("--version", action="version", version=sweephand.__version__)
     words = root.add_subparsers(
@@ -130,13 +103,12 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=summary,
             description=f"{summary}\n\n{description}",
-            formatter_class=HelpFormatter,
+            formatter_class=_HelpFormatter,
         )
         module.add_options(command)
         command.add_argument(
             "--json", action="store_true", help="write the answer as JSON, and nothing else"
         )
-        command.usage = short_usage(command)
     return root
 
 

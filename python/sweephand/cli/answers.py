@@ -20,17 +20,7 @@ _CODES: dict[type[BaseException], str] = {
 
 
 class WrongUsage(Exception):
-    """The words of a command line make no sense.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong.
-    program : str
-        The program, and the command if it was understood.
-    usage : str
-        How it is called.
-    """
+    """The words of a command line make no sense; `usage` says how it is called."""
 
     code = "wrong-usage"
 
@@ -47,7 +37,8 @@ def error_facts(error: BaseException, message: str, command: str) -> Answer:
         place["file"] = error.filename
     return {
         "ok": False,
-        "code": _code(error),
+        "code": getattr(error, "code", None)
+        or next(code for kind, code in _CODES.items() if isinstance(error, kind)),
         "error": message,
         "where": {
             "command": command or None,
@@ -55,14 +46,6 @@ def error_facts(error: BaseException, message: str, command: str) -> Answer:
         },
         "hint": _hint(error, message, command),
     }
-
-
-def _code(error: BaseException) -> str:
-    """Return the code of an error of ours, or that of a kind of Python's errors."""
-    code = getattr(error, "code", None)
-    if isinstance(code, str):
-        return code
-    return next(code for kind, code in _CODES.items() if isinstance(error, kind))
 
 
 def _hint(error: BaseException, message: str, command: str) -> str | None:

@@ -8,10 +8,8 @@ for example:
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,6 @@ from sweephand.cli.options import (
     add_layout,
     add_order,
     add_size,
-    count,
     make_source,
     minibatch_size,
     open_corpus,
@@ -31,10 +28,10 @@ from sweephand.cli.options import (
 )
 from sweephand.layouts.by_name import layout_of_length
 from sweephand.source.limits import INFINITELY_REPEAT
-from sweephand.source.source import MinibatchSource
-from sweephand.terminal.numbers import in_bytes, in_count, in_rate, in_seconds
+from sweephand.terminal.numbers import in_bytes, in_count, in_rate
 from sweephand.terminal.screen import Screen
 
+_ROUNDS = 7
 _COPIED_BYTES = 64 << 20  # beyond the caches
 _SIZE = 8192  # samples that rows are made for, if no size is given
 
@@ -46,27 +43,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_order(parser)
     add_layout(parser, "ragged", "ragged by default")
     option(parser, "--threads N", whole, "half of the cores by default")
-    option(parser, "--prefetch N", whole, "2 by default", 2)
-    option(parser, "--rounds N", count, "7 by default", 7)
-    option(parser, "--seconds S", seconds, "of a round, 0.5 by default", 0.5)
-
-
-@dataclass(frozen=True)
-class _Round:
-    """Figures of one round, per second."""
-
-    samples: float
-    source_bytes: float
-    memcpy_bytes: float
-
-    @property
-    def ratio(self) -> float:
-        """Bytes of the source over those of memcpy."""
-        return self.source_bytes / self.memcpy_bytes
+    option(parser, "--seconds S", seconds, f"of each of {_ROUNDS} rounds, 0.5 by default", 0.5)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
+    original = np.ones(_COPIED_BYTES, np.uint8)
+    copy = np.zeros_like(original)
+    rounds = []
     begin = time.perf_counter()
     with make_source(
         open_corpus(arguments),
@@ -74,63 +58,42 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         max_sweeps=INFINITELY_REPEAT,
         layout=layout_of_length(arguments.layout, None, arguments.size or _SIZE),
         num_threads=arguments.threads,
-        prefetch=arguments.prefetch,
     ) as source:
         size = minibatch_size(arguments, source.timeline)
         source.next_minibatch(size)
         first = time.perf_counter() - begin
-        resumes = [_resume_seconds(source, size) for _ in range(arguments.rounds)]
-        rounds = _measure(source, size, arguments, screen)
-    facts: dict[str, Any] = {
-        "size": size,
-        "layout": arguments.layout,
-        "samples_per_second": _spread([round.samples for round in rounds]),
-        "bytes_per_second": _spread([round.source_bytes for round in rounds]),
-        "memcpy_bytes_per_second": _spread([round.memcpy_bytes for round in rounds]),
-        "ratio_to_memcpy": _spread([round.ratio for round in rounds]),
-        "first_minibatch_seconds": first,
-        "resume_seconds": _spread(resumes),
-    }
-    _show(facts, screen)
-    return facts
-
-
-def _resume_seconds(source: MinibatchSource, size: int) -> float:
-    """Return how long it takes from restoring a state at 80 % of a sweep to its minibatch."""
-    source.current_position = source.num_samples_per_sweep * 4 // 5
-    state = source.get_checkpoint_state()
-    source.current_position = 0
-    source.next_minibatch(size)
-    begin = time.perf_counter()
-    source.restore_from_checkpoint(state)
-    source.next_minibatch(size)
-    return time.perf_counter() - begin
-
-
-def _measure(
-    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
-) -> list[_Round]:
-    """Measure source and memcpy in turn, under the same load of the machine."""
-    original = np.ones(_COPIED_BYTES, np.uint8)
-    copy = np.zeros_like(original)
-    rounds = []
-    with screen.progress("measure", arguments.rounds) as advance:
-        for _ in range(arguments.rounds):
-            before = source.stats()
-            _, elapsed = _repeat(lambda: source.next_minibatch(size), arguments.seconds)
-            after = source.stats()
-            copies, copy_seconds = _repeat(
-                lambda: np.copyto(copy, original), arguments.seconds / 2
-            )
-            rounds.append(
-                _Round(
-                    (after["samples"] - before["samples"]) / elapsed,
-                    (after["bytes_assembled"] - before["bytes_assembled"]) / elapsed,
-                    copies * _COPIED_BYTES / copy_seconds,
+        # In turns, under the same load of the machine.
+        with screen.progress("measure", _ROUNDS) as advance:
+            for _ in range(_ROUNDS):
+                before = source.stats()
+                _, elapsed = _repeat(lambda: source.next_minibatch(size), arguments.seconds)
+                after = source.stats()
+                copies, copying = _repeat(
+                    lambda: np.copyto(copy, original), arguments.seconds / 2
                 )
-            )
-            advance(1, f"{in_rate(rounds[-1].samples)} samples/s")
-    return rounds
+                samples = (after["samples"] - before["samples"]) / elapsed
+                made = (after["bytes_assembled"] - before["bytes_assembled"]) / elapsed
+                copied = copies * _COPIED_BYTES / copying
+                rounds.append((samples, made, copied, made / copied))
+                advance(1, f"{in_rate(samples)} samples/s")
+    figures = {
+        name: {"median": float(np.median(column)), "min": min(column), "max": max(column)}
+        for name, column in zip(_SHOWN, zip(*rounds, strict=True), strict=True)
+    }
+    screen.facts(
+        {
+            "minibatch": f"{in_count(size)} samples, {arguments.layout}",
+            "first one": f"{first:.3g} s after opening began",
+        }
+    )
+    screen.text()
+    rows = [
+        (words, *(in_words(figures[name][which]) for which in ("median", "min", "max")))
+        for name, (words, in_words) in _SHOWN.items()
+    ]
+    screen.table(["", "median", "min", "max"], rows)
+    facts: dict[str, Any] = {"size": size, "layout": arguments.layout}
+    return facts | figures | {"first_minibatch_seconds": first}
 
 
 def _repeat(work: Callable[[], object], wanted_seconds: float) -> tuple[int, float]:
@@ -144,32 +107,13 @@ def _repeat(work: Callable[[], object], wanted_seconds: float) -> tuple[int, flo
             return number, elapsed
 
 
-def _spread(numbers: Sequence[float]) -> dict[str, float]:
-    return {"median": statistics.median(numbers), "min": min(numbers), "max": max(numbers)}
+def _bytes_rate(number: float) -> str:
+    return f"{in_bytes(number)}/s"
 
 
-def _show(facts: dict[str, Any], screen: Screen) -> None:
-    screen.facts(
-        {
-            "minibatch": f"{in_count(facts['size'])} samples, {facts['layout']}",
-            "first one": f"{in_seconds(facts['first_minibatch_seconds'])} after opening began",
-        }
-    )
-    screen.text()
-
-    def row(name: str, fact: str, written: Callable[[float], str]) -> tuple[str, ...]:
-        return (name, *(written(facts[fact][which]) for which in ("median", "min", "max")))
-
-    def bytes_rate(number: float) -> str:
-        return f"{in_bytes(number)}/s"
-
-    screen.table(
-        ["", "median", "min", "max"],
-        [
-            row("samples/s", "samples_per_second", in_rate),
-            row("bytes", "bytes_per_second", bytes_rate),
-            row("memcpy, one thread", "memcpy_bytes_per_second", bytes_rate),
-            row("bytes over memcpy", "ratio_to_memcpy", "{:.2f}".format),
-            row("resume at 80 % of a sweep", "resume_seconds", in_seconds),
-        ],
-    )
+_SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
+    "samples_per_second": ("samples/s", in_rate),
+    "bytes_per_second": ("bytes", _bytes_rate),
+    "memcpy_bytes_per_second": ("memcpy, one thread", _bytes_rate),
+    "ratio_to_memcpy": ("bytes over memcpy", "{:.2f}".format),
+}

@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 import sweephand as sh
 from sweephand.cli.options import count, option, whole
 from sweephand.run.strict_json import to_json
-from sweephand.terminal.charts import curve
 from sweephand.terminal.screen import Screen
 
 _NO_LIBRARY = {"test", "tests", "idlelib", "site-packages", "dist-packages", "__pycache__"}
@@ -179,13 +178,6 @@ def follow(settings: dict[str, Any], kill_at: int | None = None) -> list[Step]:
     return found
 
 
-def fill_of(corpus: str, layout: sh.Layout, seed: int) -> float:
-    """Return the share of cells of a sweep that hold a byte."""
-    with sh.MinibatchSource(sh.open(corpus), randomization_seed=seed, layout=layout) as source:
-        taken = [(one.num_samples, one.fill_ratio) for one in source.sweep(16 * _ROWS)]
-    return sum(many for many, _ in taken) / sum(many / fill for many, fill in taken)
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     option(parser, "--steps N", count, "500 by default", 500)
@@ -228,20 +220,12 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     ok = killed == whole[: len(killed)] and resumed == whole[first:]
     same = "yes, to the last bit." if ok else "NO. Please report it."
     screen.text(f"Ids, bytes, losses and scales are those of the unkilled run: {same}")
-    screen.heading("4. Rows without padding")
-    fills = {
-        "padded": fill_of(path, sh.Padded(), arguments.seed),
-        "packed": fill_of(path, sh.Packed(_ROWS, "split"), arguments.seed),
-    }
-    screen.facts({name: f"{fill:.2%} of all cells hold a byte" for name, fill in fills.items()})
-    screen.heading("The loss in nats a byte, over the steps")
-    screen.lines(curve(losses, screen.ink, room=screen.width))
-    facts = {"ok": ok, **settings, "killed_after_step": last, "fills": fills}
+    facts = {"ok": ok, **settings, "killed_after_step": last}
     facts |= {"resumed_at_step": first, "losses": losses, "skipped_steps": skipped}
 
     screen.heading("Try next")
-    for words in (f"info {path}", f"plan {path} --size 4096 --workers 8", f"view {path}"):
-        screen.command(f"sweephand {words}")
+    commands = (f"info {path}", f"plan {path} --size 4096 --workers 8", f"view {path}")
+    screen.lines(f"sweephand {words}" for words in commands)
     return facts
 
 

@@ -8,7 +8,7 @@ for example:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
@@ -23,10 +23,10 @@ from sweephand.deserializers.open_path import look_at
 from sweephand.files.paths import as_path, bytes_at
 from sweephand.source.limits import even_workers
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal.charts import bars, by_powers_of_two
 from sweephand.terminal.numbers import in_bytes, in_count
 from sweephand.terminal.screen import Screen
 
+_LONGEST_BAR = 40
 _STEP = 1 << 22  # samples that are looked at at once
 
 
@@ -170,4 +170,19 @@ def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) ->
         ],
     )
     if facts["lengths"]["min"] < facts["lengths"]["max"]:
-        screen.lines(bars(*by_powers_of_two(lengths), screen.ink, screen.width))
+        screen.lines(_bars(lengths, screen))
+
+
+def _bars(lengths: NDArray[np.uint32], screen: Screen) -> Iterator[str]:
+    """Yield a bar for each of the bins [1, 1], [2, 3], [4, 7], ... that lengths fall into."""
+    counts = np.bincount(np.log2(np.maximum(lengths, 1)).astype(np.int64))
+    bins = range(int(np.flatnonzero(counts)[0]), len(counts))
+    labels = [f"{in_count(2**e)} - {in_count(2 ** (e + 1) - 1)}" for e in bins]
+    numbers = [in_count(counts[e]) for e in bins]
+    of_label, of_number = (max(map(len, column)) for column in (labels, numbers))
+    room = max(1, min(_LONGEST_BAR, screen.width - of_label - of_number - 3))
+    ends = screen.bar_ends
+    for e, label, number in zip(bins, labels, numbers, strict=True):
+        whole, rest = divmod(-(-int(counts[e]) * room * len(ends) // counts.max()), len(ends))
+        bar = ends[-1] * whole + (ends[rest - 1] if rest else "")
+        yield f"{label:>{of_label}}  {number:>{of_number}} {bar}"

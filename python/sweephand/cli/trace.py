@@ -4,7 +4,7 @@ Steps count from 0. The answer is that of training with this seed, size and wind
 
 for example:
   sweephand trace tokens.npz --step 81920 --size 16384
-  sweephand trace tokens.npz --time 1342177280 --size 16384 --seed 7 --all
+  sweephand trace tokens.npz --time 1342177280 --size 16384 --seed 7
   sweephand trace tokens.npz --step 12 --size 16384 --workers 8 --rank 3 --json
 """
 
@@ -18,7 +18,6 @@ from sweephand.cli.options import (
     add_order,
     add_size,
     count,
-    flag,
     make_source,
     open_corpus,
     option,
@@ -29,8 +28,6 @@ from sweephand.minibatch.content_digest import digest_of
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
-
-_ROWS = 20
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +40,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_order(parser)
     option(parser, "--workers K", count, default=1)
     option(parser, "--rank R", whole, "whose share, with --workers", 0)
-    flag(parser, "--all", f"show all sequences, not only {_ROWS}")
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
@@ -73,20 +69,17 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "ids": minibatch.ids,
             "sizes": planned.sizes.tolist(),
         }
-    _show(facts, None if arguments.all else _ROWS, screen)
+    _show(facts, screen)
     return facts
 
 
-def _sweep_of(facts: dict[str, Any]) -> str:
-    """Describe the sweep in which the minibatch begins; a mixture has several."""
-    return "" if facts["corpus_positions"] else f", in sweep {facts['sweep']}"
-
-
-def _show(facts: dict[str, Any], num_rows: int | None, screen: Screen) -> None:
+def _show(facts: dict[str, Any], screen: Screen) -> None:
+    # A mixture has several sweeps.
+    sweep = "" if facts["corpus_positions"] else f", in sweep {facts['sweep']}"
     begin, end = facts["nominal_time"], facts["next_time"]
     shown = {} if facts["step"] is None else {"step": in_count(facts["step"])}
     shown |= {
-        "nominal time": f"{in_count(begin)} to {in_count(end)}{_sweep_of(facts)}",
+        "nominal time": f"{in_count(begin)} to {in_count(end)}{sweep}",
         **{
             f"begins in {name} at": in_count(place)
             for name, place in facts["corpus_positions"].items()
@@ -99,7 +92,5 @@ def _show(facts: dict[str, Any], num_rows: int | None, screen: Screen) -> None:
         shown["sweep"] = "ends in this step"
     screen.facts(shown)
     screen.heading("Sequences, in order")
-    rows = list(zip(facts["ids"], map(in_count, facts["sizes"]), strict=True))
-    screen.table(["id", "samples"], rows[:num_rows])
-    if num_rows is not None and len(rows) > num_rows:
-        screen.text(f"... and {len(rows) - num_rows} more: --all shows them")
+    rows = zip(facts["ids"], map(in_count, facts["sizes"]), strict=True)
+    screen.table(["id", "samples"], rows)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -43,6 +43,8 @@ from sweephand.terminal.screen import Screen
 
 _STEPS_AT_A_PLACE = 3
 _SHOWN = 10
+_MAP_WORKERS = 4
+_MAPPED_MINIBATCHES = 32
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -59,13 +61,13 @@ class _Check:
     """One promise, how often it was looked at, and where it was broken."""
 
     promise: str
-    looked_at: str
-    num_looked_at: int = 0
+    unit: str
+    looked_at: int = 0
     broken: list[str] = field(default_factory=list)
 
     def look(self, kept: bool, where: str) -> None:
         """Note one look."""
-        self.num_looked_at += 1
+        self.looked_at += 1
         if not kept:
             self.broken.append(where)
 
@@ -78,81 +80,100 @@ class _Place:
     state: str
     digests: list[str] = field(default_factory=list)
 
-
-@dataclass(frozen=True)
-class _Replay:
-    """A new source at places that were passed before."""
-
-    corpus: Deserializer
-    arguments: argparse.Namespace
-    size: int
-
-    def minibatches(
-        self, place: _Place, workers: int = 1, rank: int = 0, num_threads: int = 0
+    def replay(
+        self, source: MinibatchSource, size: int, workers: int = 1, rank: int = 0
     ) -> Iterator[Minibatch]:
-        """Yield as many minibatches as the place remembers, or one worker's shares of them."""
-        with make_source(self.corpus, self.arguments, num_threads=num_threads) as source:
-            source.restore_from_checkpoint(json.loads(place.state))
-            for _ in place.digests:
+        """Yield the minibatches again from a new source, or one worker's shares of them."""
+        with source:
+            source.restore_from_checkpoint(json.loads(self.state))
+            for _ in self.digests:
                 yield source.next_minibatch(
-                    self.size, num_data_partitions=workers, partition_index=rank
+                    size, num_data_partitions=workers, partition_index=rank
                 )
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    corpus = delivered_once(open_corpus(arguments))
+    corpus, workers = delivered_once(open_corpus(arguments)), arguments.workers
     with make_source(corpus, arguments) as source:
         size = minibatch_size(arguments, source.timeline)
-        mapped = _check_maps(corpus, arguments, size)
+        checks = _check_maps(corpus, arguments, size)
         once, as_planned, places = _read_sweep(source, size, arguments.places, screen)
-    replay = _Replay(corpus, arguments, size)
-    resumed = _check_resume(replay, places, screen)
-    shared = _check_shares(replay, places, arguments.workers, screen)
-    checks = [*mapped, once, as_planned, resumed, shared]
-    facts: dict[str, Any] = {
-        "ok": not any(check.broken for check in checks),
-        "size": size,
-        "workers": arguments.workers,
-        "checks": [
-            {
-                "promise": check.promise,
-                "looked_at": check.num_looked_at,
-                "unit": check.looked_at,
-                "broken": check.broken[:_SHOWN],
-            }
-            for check in checks
-        ],
-    }
+    resumed = _Check("a restored state goes on with the same minibatches", "minibatches")
+    shared = _Check(f"the shares of {workers} workers unite to the minibatch", "minibatches")
+    with screen.progress("replay", len(places)) as advance:
+        for number, place in enumerate(places):
+            of_threads, alone, *of_workers = (
+                make_source(corpus, arguments, num_threads=threads)
+                for threads in (number % 3, *[0] * (1 + workers))
+            )
+            for digest, minibatch in zip(
+                place.digests, place.replay(of_threads, size), strict=True
+            ):
+                resumed.look(digest_of(minibatch) == digest, f"after step {place.step}")
+            shares = [
+                place.replay(one, size, workers, rank) for rank, one in enumerate(of_workers)
+            ]
+            for minibatch, *parts in zip(place.replay(alone, size), *shares, strict=True):
+                held = [digests_by_id(part) for part in parts]
+                united = {name: digest for part in held for name, digest in part.items()}
+                is_disjoint = len(united) == sum(map(len, held))
+                is_same = is_disjoint and united == digests_by_id(minibatch)
+                shared.look(is_same, f"after step {place.step}")
+            advance(1)
+    checks += [once, as_planned, resumed, shared]
     screen.table(
         ["promise", "looked at", "kept"],
         [
             (
                 check.promise,
-                f"{in_count(check.num_looked_at)} {check.looked_at}",
+                f"{in_count(check.looked_at)} {check.unit}",
                 f"NO: {check.broken[0]}" if check.broken else "yes",
             )
             for check in checks
         ],
     )
-    return facts
+    return {
+        "ok": not any(check.broken for check in checks),
+        "size": size,
+        "workers": workers,
+        "checks": [vars(check) | {"broken": check.broken[:_SHOWN]} for check in checks],
+    }
 
 
 def _check_maps(corpus: Deserializer, arguments: argparse.Namespace, size: int) -> list[_Check]:
-    """Check every map in turn, up to the first error: the rest may follow from it."""
+    """Map minibatches twice, on other workers and in minibatches of another size.
+
+    Every map is checked in turn, up to the first error: the rest may follow from it.
+    """
     checks: list[_Check] = []
-
-    def on_workers(one: Deserializer, number: int) -> MinibatchSource:
-        return make_source(one, arguments, num_map_workers=number)
-
-    for mapped in maps_of(corpus):
+    for mapped in _maps_of(corpus):
         check = _Check(f"{mapped.map_} depends on the sequence and its key alone", "sequences")
         checks.append(check)
-        for name, is_same in compare(mapped, on_workers, size):
-            check.look(is_same, f"two values for the sequence {name!r}")
+        found: list[dict[str, str]] = []
+        for workers, many in ((0, size), (_MAP_WORKERS, 2 * size)):
+            with make_source(mapped, arguments, num_map_workers=workers) as source:
+                some = islice(source.minibatches(many), _MAPPED_MINIBATCHES)
+                found.append({k: v for one in some for k, v in digests_by_id(one).items()})
+        once, again = found
+        for name in once.keys() & again.keys():
+            check.look(once[name] == again[name], f"two values for the sequence {name!r}")
         if check.broken:
             break
     return checks
+
+
+def _maps_of(corpus: Deserializer) -> list[MappedDeserializer]:
+    """Return the mapped corpora that a corpus is made of, in the order of their maps."""
+    if isinstance(corpus, Mixture):
+        return [mapped for one in corpus.deserializers for mapped in _maps_of(one)]
+    found: list[MappedDeserializer] = []
+    one: Any = corpus
+    while isinstance(one, Deserializer):
+        if isinstance(one, MappedDeserializer):
+            found.insert(0, one)
+        one = getattr(one, "whole", None)
+    return found
 
 
 def _read_sweep(
@@ -168,9 +189,8 @@ def _read_sweep(
     with screen.progress("read", source.num_samples_per_sweep) as advance:
         for step, planned in enumerate(source.plan(size)):
             if step in chosen:
-                places.append(
-                    _Place(step, json.dumps(source.get_checkpoint_state(), allow_nan=False))
-                )
+                state = json.dumps(source.get_checkpoint_state(), allow_nan=False)
+                places.append(_Place(step, state))
             minibatch = source.next_minibatch(size)
             np.add.at(times_seen, planned.sequences, 1)
             is_same = minibatch.ids == planned.ids
@@ -181,78 +201,7 @@ def _read_sweep(
                     place.digests.append(digest_of(minibatch))
             advance(planned.num_samples)
     as_planned.look(not source.next_minibatch(size), "something comes after the last step")
-    once.num_looked_at = len(times_seen)
+    once.looked_at = len(times_seen)
     for sequence in np.flatnonzero(times_seen != 1)[:_SHOWN]:
         once.broken.append(f"sequence {sequence} came {times_seen[sequence]} times")
     return once, as_planned, places
-
-
-def _check_resume(replay: _Replay, places: list[_Place], screen: Screen) -> _Check:
-    check = _Check("a restored state goes on with the same minibatches", "minibatches")
-    with screen.progress("resume", len(places)) as advance:
-        for number, place in enumerate(places):
-            minibatches = replay.minibatches(place, num_threads=number % 3)
-            pairs = zip(place.digests, minibatches, strict=True)
-            for step, (digest, minibatch) in enumerate(pairs, place.step):
-                check.look(digest_of(minibatch) == digest, f"step {step}, from {place.step}")
-            advance(1)
-    return check
-
-
-def _check_shares(
-    replay: _Replay, places: list[_Place], workers: int, screen: Screen
-) -> _Check:
-    check = _Check(f"the shares of {workers} workers unite to the minibatch", "minibatches")
-    with screen.progress("shares", len(places)) as advance:
-        for place in places:
-            whole = replay.minibatches(place)
-            shares = [replay.minibatches(place, workers, rank) for rank in range(workers)]
-            for step, (minibatch, *parts) in enumerate(
-                zip(whole, *shares, strict=True), place.step
-            ):
-                held = [digests_by_id(part) for part in parts]
-                united = {name: digest for part in held for name, digest in part.items()}
-                is_disjoint = len(united) == sum(map(len, held))
-                check.look(is_disjoint and united == digests_by_id(minibatch), f"step {step}")
-            advance(1)
-    return check
-
-
-_WORKERS = 4
-_MOST_MINIBATCHES = 32
-
-MakeSource = Callable[[Deserializer, int], MinibatchSource]
-"""Returns a source of a corpus whose maps run on so many workers."""
-
-
-def maps_of(corpus: Deserializer) -> list[MappedDeserializer]:
-    """Return the mapped corpora that a corpus is made of, in the order of their maps."""
-    if isinstance(corpus, Mixture):
-        return [mapped for one in corpus.deserializers for mapped in maps_of(one)]
-    found: list[MappedDeserializer] = []
-    one: object = corpus
-    while isinstance(one, Deserializer):
-        if isinstance(one, MappedDeserializer):
-            found.insert(0, one)
-        one = getattr(one, "whole", None)
-    return found
-
-
-def compare(
-    mapped: MappedDeserializer, make_source: MakeSource, size: int
-) -> Iterator[tuple[str, bool]]:
-    """Map minibatches twice, on other workers and in minibatches of another size."""
-    once = _digests(mapped, make_source, 0, size)
-    again = _digests(mapped, make_source, _WORKERS, 2 * size)
-    for name in once.keys() & again.keys():
-        yield name, once[name] == again[name]
-
-
-def _digests(
-    mapped: MappedDeserializer, make_source: MakeSource, workers: int, size: int
-) -> dict[str, str]:
-    found: dict[str, str] = {}
-    with make_source(mapped, workers) as source:
-        for minibatch in islice(source.minibatches(size), _MOST_MINIBATCHES):
-            found |= digests_by_id(minibatch)
-    return found

@@ -18,19 +18,6 @@ def in_bytes(number: float) -> str:
     return f"{number / 1024:.1f} TiB"
 
 
-def in_seconds(number: float) -> str:
-    """Return a duration with a unit that keeps three digits in sight.
-
-    Examples
-    --------
-    >>> in_seconds(2.5e-6), in_seconds(0.0123), in_seconds(75)
-    ('2.5 us', '12.3 ms', '75.0 s')
-    """
-    if number < 1e-3:
-        return f"{number * 1e6:.1f} us"
-    return f"{number * 1e3:.1f} ms" if number < 1 else f"{number:.1f} s"
-
-
 def in_count(number: float) -> str:
     """Return a count with commas; a fraction keeps one digit.
 

@@ -26,7 +26,6 @@ from sweephand.extend import (
     Screen,
     WrongUsage,
     count,
-    curve,
     flag,
     in_count,
     option,
@@ -203,9 +202,6 @@ def _show(
             "loss": f"from {_in_digits(losses[0])} to {_in_digits(losses[-1])}",
         }
     )
-    if len(losses) > 1:
-        screen.heading("Loss, visit by visit")
-        screen.lines(curve(losses, screen.ink, room=screen.width, height=8))
     screen.heading("Visits" if len(visits) <= arguments.rows else "The last visits")
     screen.table(
         ["step", "nominal time", "loss", "samples", "mean loss of its step"],

@@ -137,13 +137,13 @@ def _opening(arguments: argparse.Namespace) -> Callable[[Layout | None], Cursor]
 def _write(viewer: Viewer, path: Path, screen: Screen) -> Answer:
     page = viewer.page_alone(viewer.first)
     page.write(path)
-    screen.text(f"page: {path}")
+    screen.lines([f"page: {path}"])
     return {"html": str(path), "title": page.title}
 
 
 def _serve(viewer: Viewer, arguments: argparse.Namespace, screen: Screen) -> Answer:
     with ViewServer(viewer, arguments.port) as server, TemporaryDirectory() as folder:
-        screen.text(f"{server.url}\nCtrl-C ends it.")
+        screen.lines([server.url, "Ctrl-C ends it."])
         if not arguments.no_browser:
             # Other users can see the arguments of a browser, but not the content of the folder.
             door = Path(folder) / "view.html"
