@@ -684,6 +684,9 @@ void check(const Packing& packing) {
   }
 }
 
+// The rule "the longest that fits" is in three places: `Sight::longest`, for lists and
+// mixtures; `pack_longest_first`, for whole lists of shuffled sweeps without limits; and
+// `MixedPacker::is_still_largest`, which keeps an answer of the first for another row.
 Rows pack(const PackItems& items, Fill fill, std::uint32_t row_length,
           std::uint64_t look_ahead) {
   const std::span sizes = items.sizes;

@@ -52,22 +52,20 @@ struct PackItems {
 };
 
 enum class Fill : std::uint8_t {
-  // Opens each row with the oldest of the `look_ahead` sequences in sight, then takes
-  // repeatedly
-  // the longest one in sight that fits. The sequences of a row are in the order in which they
-  // were taken; a sequence waits at most look_ahead - 1 rows. With look_ahead = 1 this is next
-  // fit.
+  // Opens each row with the oldest of the `look_ahead` sequences in sight, then takes the
+  // longest
+  // in sight that fits, again and again. The sequences of a row are in the order in which they
+  // were taken; a sequence waits at most look_ahead - 1 rows. With look_ahead = 1: next fit.
   kInOrder,
   // First fit decreasing: all sequences are in sight, and a row is opened with the longest. The
   // sequences of a row are in the order of the list.
   kLongestFirst,
   // Rows of several corpora that keep each corpus' sweeps and share.
   //
-  //   mixture    a1 a2 b1 a3 c1 a4 b2 a5 …     pieces in the order of their keys
-  //   in sight   a: a1 a2 a3 …                 of each corpus the oldest, of one sweep alone,
-  //   as
-  //              b: b1 b2 …                    long as it has delivered less than the mixture
-  //              c: c1                         has of it up to a row behind this one
+  //   mixture    a1 a2 b1 a3 c1 a4 b2 a5 …   pieces in the order of their keys
+  //   in sight   a: a1 a2 a3 …               of each corpus the oldest, of one sweep alone, as
+  //              b: b1 b2 …                  long as less of it is delivered than the mixture
+  //              c: c1                       has up to the end of the next row
   kMixed,
 };
 
