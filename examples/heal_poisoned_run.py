@@ -6,7 +6,7 @@ A model learns which letter of a text follows on which. Some texts are poison: o
 that decodes to NaN, some are one n-gram over and over, some have their letters in no order. The
 corpus is trained on twice, as it is and with a `SpikePolicy`, which writes down what it did:
 
-    cat run/healed/spikes.txt
+    cat run/healed/spikes.json
 """
 
 import argparse

@@ -10,10 +10,10 @@ from sweephand.ext.follow.receipts.audit import ReceiptMismatch as ReceiptMismat
 from sweephand.ext.follow.receipts.receipts import Receipts as Receipts
 from sweephand.ext.follow.seesaw import Seesaw as Seesaw
 from sweephand.ext.follow.seesaw import seesaw as seesaw
-from sweephand.ext.follow.spikes.spike import Spike as Spike
-from sweephand.ext.follow.spikes.spike import SpikeError as SpikeError
-from sweephand.ext.follow.spikes.spike import SpikeReport as SpikeReport
-from sweephand.ext.follow.spikes.spike_policy import SpikePolicy as SpikePolicy
+from sweephand.ext.follow.spike import Spike as Spike
+from sweephand.ext.follow.spike import SpikeError as SpikeError
+from sweephand.ext.follow.spike import SpikeReport as SpikeReport
+from sweephand.ext.follow.spike_policy import SpikePolicy as SpikePolicy
 from sweephand.ext.integrations.trackers import MLflowProgressWriter as MLflowProgressWriter
 from sweephand.ext.integrations.trackers import WandbProgressWriter as WandbProgressWriter
 

@@ -1,6 +1,5 @@
 """Sessions that go back from spikes: what they find, leave out, report, and leave unchanged."""
 
-import json
 import math
 import os
 import signal
@@ -208,10 +207,6 @@ class TestResume:
             path.write_text(told)
             with pytest.raises(sh.StateError):
                 sh.train.SpikeReport.read(path)
-        spike = sh.train.Spike(7, 48, 56).to_dict()
-        path.write_text(json.dumps({"spikes": [spike | {"outcome": "?"}], "events": []}))
-        with pytest.raises(sh.StateError, match="outcome must be 'seen' or 'skipped'"):
-            sh.train.SpikeReport.read(path)
 
 
 def poisoned_at(*places: int, size: int = 640) -> Planted:
@@ -310,26 +305,12 @@ class TestActions:
         assert run.report.spikes[0].outcome == "stopped"
         assert run.trainer.consumed.steps < 51
 
-    def test_more_spikes_than_are_allowed_end_training(self, tmp_path: Path) -> None:
-        report = tmp_path / "found" / "report.json"
-        run = self.one("skip", 403, 483, 563, max_spikes=2, filename=report)
-        with pytest.raises(sh.train.SpikeError, match=f"more than max_spikes=2.* see {report}"):
+    def test_more_spikes_than_are_allowed_end_training(self) -> None:
+        run = self.one("skip", 403, 483, 563, max_spikes=2)
+        with pytest.raises(sh.train.SpikeError, match="more than max_spikes=2"):
             run.session.train()
-        found = sh.train.SpikeReport.read(report)
-        assert [spike.outcome for spike in found.spikes] == ["skipped", "skipped", "stopped"]
-        assert found == run.report
-        text = report.with_suffix(".txt").read_text()
-        assert text.startswith("3 spikes\nstep 51, loss ")
-        assert json.loads(report.read_text())["spikes"][0]["nominal_time"] == 400
-
-    def test_patience_waits_for_a_second_step(self) -> None:
-        run = self.one("skip", 403, patience=2)
-        run.session.train()
-        assert run.report.spikes == ()
-        run = self.one("skip", 403, 411, patience=2)
-        run.session.train()
-        [spike, *_] = run.report.spikes
-        assert spike.step == 51
+        outcomes = [spike.outcome for spike in run.report.spikes]
+        assert outcomes == ["skipped", "skipped", "stopped"]
 
 
 class TestLossScale:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from sweephand.extend import (
-    check_choice,
-    check_int,
-    check_number,
     check_path,
     decode,
     of_json,
@@ -113,17 +110,6 @@ class Spike:
             cause = f", caused by step {self.cause_step}"
         return f"step {self.step}, {seen}{cause}: {done}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it; figures that are not finite are texts."""
-        state: dict[str, Any] = json.loads(to_json(asdict(self)))
-        return state
-
-    @classmethod
-    def of_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the spike of a dict of `to_dict`, or raise the error in it."""
-        found: Self = decode(cls, of_json(state))
-        return found
-
 
 @dataclass(frozen=True)
 class SpikeReport:
@@ -160,18 +146,16 @@ class SpikeReport:
         return tuple(one for spike in self.spikes for one in spike.banned_ids)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        return {
-            "spikes": [spike.to_dict() for spike in self.spikes],
-            "events": list(self.events),
-        }
+        """Return it as JSON can hold it; figures that are not finite are texts."""
+        state: dict[str, Any] = json.loads(to_json(asdict(self)))
+        return state
 
     @classmethod
     def of_dict(cls, state: Any) -> Self:
         """Return the report of a dict of `to_dict`, or raise StateError."""
         with reading("spikes"):
-            spikes = tuple(map(Spike.of_dict, state["spikes"]))
-            return cls(spikes, tuple(state["events"]))
+            found: Self = decode(cls, of_json(state))
+        return found
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -189,20 +173,15 @@ class SpikeReport:
         with reading("spikes"):
             return cls.of_dict(json.loads(text))
 
-    def write(self, path: str | Path) -> None:
-        """Write it as JSON, and beside that as text in a file that ends in ``.txt``."""
-        path = Path(path).expanduser()
+    def write(self, path: Path) -> None:
+        """Write it as JSON, in place of the one that is there."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path.with_suffix(".txt"), f"{self}\n")
-        _replace(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+        with writing(path, "the report that was there stays"), replaced_file(path) as file:
+            file.write(text.encode())
 
 
-def _replace(path: Path, text: str) -> None:
-    """Replace the report atomically."""
-    with writing(path, "the report that was there stays"), replaced_file(path) as file:
-        file.write(text.encode())
-
-
+WINDOW = 64  # healthy figures in the band
 LEAST_FIGURES = 32  # before them nothing is out of the band
 RECENT = 16  # figures whose median follows a falling loss
 LEAST_SPREAD = 0.01  # of the median: the least spread of figures that hardly scatter
@@ -210,6 +189,7 @@ PART_SPREAD = 0.06  # and more of it where samples are missing, of minibatches t
 NORMAL = 1.4826  # MAD of normal figures times this is their standard deviation
 
 
+@dataclass
 class Band:
     """The last figures of healthy steps: their middle, and their scatter.
 
@@ -219,15 +199,14 @@ class Band:
     a loss is short: what doubles a loss of 8 doubles one of 0.1.
     """
 
-    def __init__(self, window: int) -> None:
-        self._window = window
-        self.clear()
+    figures: list[float] = field(default_factory=list)
+    excesses: list[float] = field(default_factory=list)  # of the logarithms
+    sizes: list[int] = field(default_factory=list)
 
-    def clear(self) -> None:
-        """Forget all figures."""
-        self._figures: deque[float] = deque(maxlen=self._window)
-        self._excesses: deque[float] = deque(maxlen=self._window)  # of the logarithms
-        self._sizes: deque[int] = deque(maxlen=self._window)
+    def __post_init__(self) -> None:
+        numbers = self.figures + self.excesses
+        if len(self.figures) != len(self.sizes) or not all(map(math.isfinite, numbers)):
+            raise ValueError(f"{len(self.figures)} figures, {len(self.sizes)} sizes")
 
     def z_score(self, figure: float, num_samples: int) -> float:
         """Return how many robust standard deviations a figure is above the band's middle.
@@ -238,50 +217,31 @@ class Band:
         """
         if not math.isfinite(figure):
             return math.inf
-        known = self._figures
+        known = self.figures
         if len(known) < LEAST_FIGURES:
             return 0.0
-        usual = sum(self._sizes) / len(self._sizes)
+        usual = sum(self.sizes) / len(self.sizes)
         middle, part = self._middle(), min(1.0, num_samples / usual)
         figure = middle + part * (figure - middle)
         least = LEAST_SPREAD + PART_SPREAD * (1 - part)
         is_positive = figure > 0 and min(known) > 0
-        if is_positive and len(self._excesses) >= LEAST_FIGURES - 1:
-            deviation = _deviation(self._excesses)
+        if is_positive and len(self.excesses) >= LEAST_FIGURES - 1:
+            deviation = _deviation(self.excesses)
             return (math.log(figure) - math.log(middle)) / max(NORMAL * deviation, least)
         spread = max(NORMAL * _deviation(known), least * abs(middle), sys.float_info.min)
         return (figure - middle) / spread
 
     def add(self, figure: float, num_samples: int) -> None:
         """Add the figure of a healthy step with `num_samples` label samples."""
-        if figure > 0 and self._figures and min(self._figures) > 0:
-            self._excesses.append(math.log(figure) - math.log(self._middle()))
-        self._figures.append(figure)
-        self._sizes.append(num_samples)
+        if figure > 0 and self.figures and min(self.figures) > 0:
+            self.excesses.append(math.log(figure) - math.log(self._middle()))
+        self.figures.append(figure)
+        self.sizes.append(num_samples)
+        for numbers in (self.figures, self.excesses, self.sizes):
+            del numbers[:-WINDOW]
 
     def _middle(self) -> float:
-        return min(_median(self._figures), _median(list(self._figures)[-RECENT:]))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the known figures, as JSON can hold them."""
-        return {
-            "figures": list(self._figures),
-            "excesses": list(self._excesses),
-            "sizes": list(self._sizes),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state, or raise StateError."""
-        with reading("a band"):
-            figures = decode(list[float], state["figures"], "figures")
-            excesses = decode(list[float], state["excesses"], "excesses")
-            sizes = decode(list[int], state["sizes"], "sizes")
-            if len(figures) != len(sizes) or not all(map(math.isfinite, figures + excesses)):
-                raise ValueError(f"{len(figures)} figures, {len(sizes)} sizes")
-        self.clear()
-        self._figures.extend(figures)
-        self._excesses.extend(excesses)
-        self._sizes.extend(sizes)
+        return min(_median(self.figures), _median(self.figures[-RECENT:]))
 
 
 def _median(numbers: Iterable[float]) -> float:
@@ -300,52 +260,6 @@ SpikeAction: TypeAlias = Literal["skip", "bisect", "ignore", "stop"]
 SpikeSignal: TypeAlias = Literal["loss", "gradient norm", "both"]
 
 
-@dataclass(eq=False)
-class SpikeSettings:
-    """The settings of a `SpikePolicy`, which documents them."""
-
-    threshold: float = 8.0
-    action: Literal["skip", "bisect"] | Callable[[Spike], SpikeAction] = "skip"
-    signal: SpikeSignal | Callable[[Step], float] = "loss"
-    window: int = 64
-    patience: int = 1
-    reach: int = 4
-    frequency: int = 100
-    max_spikes: int = 32
-    filename: str | Path | None = None
-
-    def __post_init__(self) -> None:
-        if not check_number("threshold", self.threshold) > 0:
-            raise ValueError(f"threshold must be above 0, got {self.threshold!r}")
-        if not callable(self.action):
-            check_choice("action", self.action, "skip", "bisect")
-        if not callable(self.signal):
-            check_choice("signal", self.signal, *get_args(SpikeSignal))
-        check_int("window", self.window, LEAST_FIGURES)
-        check_int("patience", self.patience)
-        check_int("reach", self.reach, 0)
-        check_int("frequency", self.frequency)
-        check_int("max_spikes", self.max_spikes)
-        if self.filename is not None:
-            check_path("filename", self.filename)
-
-    @property
-    def has_gradient_norms(self) -> bool:
-        """True if norms of gradients are measured."""
-        return self.signal in ("gradient norm", "both")
-
-    def figures(self, step: Step) -> dict[str, float]:
-        """Return the figures of a step that are looked at, by name."""
-        if callable(self.signal):
-            return {"signal": self.signal(step)}
-        figures = {}
-        if self.signal != "gradient norm":
-            figures["loss"] = step.loss / step.num_samples
-        if self.has_gradient_norms and step.gradient_norm is not None:
-            figures["gradient norm"] = step.gradient_norm
-        return figures
-
-
 class Seen(NamedTuple):
     """Figures of the first step that was out of the band."""
 
@@ -357,24 +271,19 @@ class Seen(NamedTuple):
 class SpikeWatch:
     """Compares every step with the band of healthy steps."""
 
-    def __init__(self, policy: SpikeSettings) -> None:
-        self._policy = policy
-        self._bands: dict[str, Band] = defaultdict(lambda: Band(policy.window))
-        self._run: list[Seen] = []  # the last steps, if they are out of the band
-        self._is_skipping = False
+    def __init__(self, threshold: float, signal: SpikeSignal) -> None:
+        self._threshold = threshold
+        self._signal = signal
+        self._bands: dict[str, Band] = defaultdict(Band)
+        self.is_healthy = True  # the last step was
         self.alarm: Seen | None = None  # where a spike begins
         self.last_applied = 0  # the last step that changed the parameters
         # by step: a spike that was ignored or accepted is none again
         self.judged: dict[int, SpikeOutcome] = {}
 
-    @property
-    def is_healthy(self) -> bool:
-        """True if the last step was."""
-        return not self._run and not self._is_skipping
-
     def update(self, step: Step) -> None:
-        """TrialResult at a step, unless a loss scale has skipped it."""
-        self._is_skipping = not step.applied
+        """Look at a step, unless a loss scale has skipped it."""
+        self.is_healthy = step.applied
         if not step.applied:
             return
         self.last_applied = step.step
@@ -382,49 +291,38 @@ class SpikeWatch:
         outcome = self.judged.get(step.step)
         if outcome == "accepted":
             self._bands.clear()
-        is_out = max(seen.z_scores.values(), default=0.0) > self._policy.threshold
+        is_out = max(seen.z_scores.values(), default=0.0) > self._threshold
         if outcome is None and is_out:
-            self._run.append(seen)
-            is_finite = max(seen.z_scores.values()) < math.inf
-            if len(self._run) >= self._policy.patience or not is_finite:
-                self.alarm = self._run[0]
-            return
-        self._run.clear()
-        if outcome != "ignored":
+            self.is_healthy = False
+            self.alarm = self.alarm or seen
+        elif outcome != "ignored":
             for name, figure in seen.figures.items():
                 if seen.z_scores[name] < math.inf:
                     self._bands[name].add(figure, step.num_samples)
 
     def look(self, step: Step) -> Seen:
         """Return the figures of a step, and their distance above the band."""
-        figures = self._policy.figures(step)
-        scores = {}
-        for name, figure in figures.items():
-            if isinstance(figure, bool):
-                scores[name] = math.inf if figure else 0.0
-            else:
-                scores[name] = self._bands[name].z_score(figure, step.num_samples)
-        return Seen(step.step, {name: float(one) for name, one in figures.items()}, scores)
-
-    def copy(self) -> SpikeWatch:
-        """Return a watch that knows as much of healthy steps."""
-        made = SpikeWatch(self._policy)
-        made.load_state_dict(self.state_dict())
-        return made
+        figures = {}
+        if self._signal != "gradient norm":
+            figures["loss"] = step.loss / step.num_samples
+        if self._signal != "loss" and step.gradient_norm is not None:
+            figures["gradient norm"] = step.gradient_norm
+        scores = {
+            name: self._bands[name].z_score(figure, step.num_samples)
+            for name, figure in figures.items()
+        }
+        return Seen(step.step, figures, scores)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the knowledge of healthy steps, as JSON can hold it."""
-        bands = {name: band.state_dict() for name, band in self._bands.items()}
+        bands = {name: asdict(band) for name, band in self._bands.items()}
         return {"bands": bands, "last_applied": self.last_applied}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, or raise StateError."""
         with reading("a watch for spikes"):
             self.last_applied = decode(int, state["last_applied"], "last_applied")
-            bands = dict(state["bands"])
+            bands = decode(dict[str, Band], state["bands"], "bands")
         self._bands.clear()
-        for name, band in bands.items():
-            self._bands[name].load_state_dict(band)
-        self._run.clear()
-        self._is_skipping = False
-        self.alarm = None
+        self._bands |= bands
+        self.is_healthy, self.alarm = True, None

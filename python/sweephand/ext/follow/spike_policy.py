@@ -8,37 +8,37 @@ snapshot      first suspect    first out of the band     alarm
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from sweephand import LossScaleError
-from sweephand.ext.follow.spikes.spike import (
+from sweephand.events import Ban
+from sweephand.ext.follow.spike import (
     Seen,
     Spike,
     SpikeAction,
     SpikeError,
     SpikeOutcome,
     SpikeReport,
-    SpikeSettings,
+    SpikeSignal,
     SpikeWatch,
-)
-from sweephand.ext.follow.spikes.spike_trials import (
-    Moment,
-    Moments,
-    SpikeTrials,
-    StepPlace,
-    Suspicion,
 )
 from sweephand.extend import (
     Activity,
     Data,
     GoBack,
+    Position,
     Snapshot,
     TrainingRun,
+    check_choice,
+    check_int,
+    check_number,
     event_of,
     on_first,
     reading,
@@ -48,12 +48,14 @@ from sweephand.train import Step
 DEFAULT_REPORT = "spikes.json"
 
 
-class SpikePolicy(SpikeSettings, Activity):
+@dataclass(eq=False)
+class SpikePolicy(Activity):
     """Detection of loss spikes, rollback, and removal of the cause: an activity of a session.
 
-    After every step its figures are compared with the last healthy ones, as a distance above
+    After every step its figures are compared with the last 64 healthy ones, as a distance above
     their median in robust standard deviations (1.4826 MAD), of logarithms while all are
-    positive. Figures beyond ``threshold``, or not finite, are out of the band. A step that a
+    positive. Figures beyond ``threshold``, or not finite, are out of the band; before 32
+    healthy steps only those that are not finite. A step that a
     loss scale skips is no spike; a `LossScaleError` is one.
 
     After a spike, model, learners, random states, source, ledgers and progress go back to the
@@ -73,32 +75,24 @@ class SpikePolicy(SpikeSettings, Activity):
         scatter, no loss is above 8.
     action : {"skip", "bisect"} or callable
         "skip": the minibatch is skipped. "bisect": trials with halves of it find the sequences
-        that spike alone, k of n in about k log2 n + 2 steps, and they are banned from there on;
+        that spike alone, k of n in about 2 k log2 n steps, and they are banned from there on;
         if no half spikes, the minibatch is skipped. ``action(spike)`` returns one of these, or
         "ignore" (train on it) or "stop" (raise `SpikeError`). It is called on all workers, and
         the result of the first one counts.
-    signal : {"loss", "gradient norm", "both"} or callable
+    signal : {"loss", "gradient norm", "both"}
         The figures: the loss per label sample, or the norm of the mean gradient, which takes a
-        pass over the gradients of each step. ``signal(step)`` returns a figure of a `Step`,
-        or True if it is a spike and False if not; it must be a function of the step alone.
-    window : int
-        Number of healthy steps in the band; before 32 of them only NaN and infinity are out.
-    patience : int
-        Steps in a row that must be out of the band, if they are finite.
+        pass over the gradients of each step.
     reach : int
         Minibatches before the first one out of the band that can have caused it.
     frequency : int
         Minibatches between snapshots, of which two are kept in main memory.
     max_spikes : int
         More of them raise `SpikeError`.
-    filename : path, optional
-        A JSON file, with a text file beside it; by default ``spikes.json`` in the folder of
-        checkpoints. Without either there is `report` alone.
 
     Attributes
     ----------
     report : SpikeReport
-        The spikes of the present run.
+        The spikes of the present run; with checkpoints also ``spikes.json`` in their folder.
 
     Raises
     ------
@@ -124,11 +118,25 @@ class SpikePolicy(SpikeSettings, Activity):
     (('array__201',), 399)
     """
 
+    threshold: float = 8.0
+    action: Literal["skip", "bisect"] | Callable[[Spike], SpikeAction] = "skip"
+    signal: SpikeSignal = "loss"
+    reach: int = 4
+    frequency: int = 100
+    max_spikes: int = 32
+
     is_after_checkpoint = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        Activity.__init__(self)
+        if not check_number("threshold", self.threshold) > 0:
+            raise ValueError(f"threshold must be above 0, got {self.threshold!r}")
+        if not callable(self.action):
+            check_choice("action", self.action, "skip", "bisect")
+        check_choice("signal", self.signal, *get_args(SpikeSignal))
+        check_int("reach", self.reach, 0)
+        check_int("frequency", self.frequency)
+        check_int("max_spikes", self.max_spikes)
+        super().__init__()
         self.report = SpikeReport()
 
     def bind(self, run: TrainingRun) -> None:
@@ -136,14 +144,12 @@ class SpikePolicy(SpikeSettings, Activity):
         super().bind(run)
         if not hasattr(run.source, "events"):
             raise ValueError("a SpikePolicy needs a MinibatchSource, whose events it adds to")
-        if self.has_gradient_norms:
+        if self.signal != "loss":
             run.trainer.measure_gradient_norms()
         self._path = run.folder and run.folder / DEFAULT_REPORT
-        if self.filename is not None:
-            self._path = Path(self.filename).expanduser()
         self._suspicion: Suspicion | None = None
         self.moments = Moments(self.frequency)
-        self.watch = SpikeWatch(self)
+        self.watch = SpikeWatch(self.threshold, self.signal)
         self.report = SpikeReport()
 
     def measured(self, step: Step) -> None:
@@ -209,7 +215,7 @@ class SpikePolicy(SpikeSettings, Activity):
             self.run.announce(f"step {seen.step} spikes, and no moment before it is known")
             return True
         moment, places = found
-        watch = self.watch.copy()
+        watch = copy.deepcopy(self.watch)
         self._suspicion = Suspicion(seen, watch, places, is_failed_update, moment.step)
         self.run.restore_session(moment.snapshot)
         self.run.accepted = moment.accepted
@@ -225,7 +231,7 @@ class SpikePolicy(SpikeSettings, Activity):
         if self.run.source.current_position < suspicion.places[0].begin.time:
             return
         self._suspicion = None
-        trials = SpikeTrials(self.run, self, suspicion)
+        trials = SpikeTrials(self.run, self.threshold, suspicion)
         self._leave_out(suspicion, trials)
 
     def _failed(self, name: str) -> Seen | None:
@@ -352,3 +358,228 @@ _OUTCOMES: dict[SpikeAction | None, SpikeOutcome] = {
     "stop": "stopped",
     None: "accepted",
 }
+
+
+class Moment(NamedTuple):
+    """Moment that training can go back to, after `step` steps.
+
+    `accepted` is what a rejected epoch goes back to from there.
+    """
+
+    step: int
+    snapshot: Snapshot
+    accepted: int | Snapshot | None
+
+
+class StepPlace(NamedTuple):
+    """Place of a step's minibatch in the source."""
+
+    step: int  # from 1
+    # of the source before it and after it
+    begin: Position
+    size: int  # requested samples
+    nominal_time: int
+    end: Position
+    num_samples: int  # label samples over all workers
+
+
+class Moments:
+    """The last two moments that were kept, and the places of all steps since the first."""
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._kept: list[Moment] = []
+        self.places: list[StepPlace] = []
+
+    def is_due(self, step: int) -> bool:
+        """Return True if a moment is due: at multiples, which a resumed run shares."""
+        return not self._kept or step // self._every != self._kept[-1].step // self._every
+
+    def keep(self, moment: Moment) -> None:
+        """Keep a moment to go back to."""
+        earlier = [one for one in self._kept if one.step < moment.step]
+        self._kept = [*earlier[-1:], moment]
+        self._forget(self._kept[0].step + 1, moment.step)
+
+    @property
+    def last(self) -> Moment:
+        """The last kept moment. REQUIRES: a moment was kept."""
+        return self._kept[-1]
+
+    def note(self, place: StepPlace) -> None:
+        """Note the place of the next step's minibatch."""
+        while self.places and self.places[-1].step >= place.step:  # training went back
+            self.places.pop()
+        self.places.append(place)
+
+    def go_back(self, step: int, reach: int) -> tuple[Moment, list[StepPlace]] | None:
+        """Return the moment to go back to, and the places of a step and `reach` before it.
+
+        Later ones are forgotten. None if it is not known.
+        """
+        found = [place for place in self.places if place.step <= step][-1 - reach :]
+        kept = [one for one in self._kept if found and one.step < found[0].step]
+        if not kept:
+            return None
+        self._kept = kept
+        self._forget(0, kept[-1].step)
+        return kept[-1], found
+
+    def _forget(self, first: int, last: int) -> None:
+        """Forget all places except those of a range of steps."""
+        self.places = [place for place in self.places if first <= place.step <= last]
+
+
+ALONE = 0.5  # of the threshold: one of several that spike together is beyond it
+
+Look: TypeAlias = Callable[[Sequence[str]], float]  # the highest z-score of training on these
+
+
+def find_spiking(ids: Sequence[str], look: Look, threshold: float) -> list[str]:
+    """Return the sequences of a minibatch that spike alone, or none if the rest spikes too.
+
+    One after the other is found by halving what is left, and following the worse half:
+    2 log2 n looks lead to the worst sequence, and one shows what the rest does. If there are
+    several, each is put back in once. `look` trains some of the sequences without trace.
+    """
+    rest = list(ids)
+    found: list[str] = []
+    z_score = math.inf
+    while z_score > threshold:
+        worst, part = z_score, rest
+        while len(part) > 1:
+            half = len(part) // 2
+            worst, part = max(
+                ((look(some), some) for some in (part[:half], part[half:])),
+                key=itemgetter(0),
+            )
+        if worst <= ALONE * threshold or len(found) > len(ids) // 2:
+            return []
+        found += part
+        rest.remove(part[0])
+        z_score = look(rest) if rest else -math.inf
+    if len(found) > 1:
+        for one in list(found):  # it may spike alone, and yet not in a group
+            if look([*rest, one]) <= threshold:
+                found.remove(one)
+                rest.append(one)
+    return found
+
+
+# A model is healthy if this many of the next minibatches are: a few may be damaged themselves.
+HEALTHY, NEXT = 2, 5
+CALM = 0.5  # of the threshold: surely healthy, and not at the border of another level
+
+
+class Suspicion(NamedTuple):
+    """A suspected spike, and the minibatches that may be its cause, the last where it was seen.
+
+    The watch has the band of then.
+    """
+
+    seen: Seen
+    watch: SpikeWatch
+    places: Sequence[StepPlace]
+    needs_updates: bool
+    back_to_step: int
+
+
+class SpikeTrials:
+    """Trials of the minibatches of a suspicion, which leave no trace.
+
+    REQUIRES that the run is where the first of them begins. Any of them may be the cause.
+    `num_trials` counts trained minibatches.
+    """
+
+    def __init__(
+        self,
+        run: TrainingRun,
+        threshold: float,
+        suspicion: Suspicion,
+    ) -> None:
+        self._run = run
+        self._threshold = threshold
+        self._suspicion = suspicion
+        self._places = suspicion.places
+        self.num_trials = 0
+
+    def find_cause(self) -> StepPlace | None:
+        """Return the last minibatch without which the next ones are healthy, or None."""
+        return next(filter(self._recovers_without, reversed(self._places)), None)
+
+    def find_spiking(self, cause: StepPlace, ids: Sequence[str]) -> list[str]:
+        """Return the sequences of a minibatch that spike alone; see `find_spiking`."""
+        index = self._places.index(cause)
+        after = self._places[index + 1 :]
+
+        def look(kept: Sequence[str]) -> float:
+            left_out = tuple(sorted(set(ids).difference(kept)))
+            self._run.source.position = cause.begin
+            with self._run.source.events.trying(Ban(ids=left_out, at=cause.nominal_time)):
+                return self._look(after)
+
+        with self._trained(self._places[:index]):
+            return find_spiking(ids, look, self._threshold)
+
+    def _recovers_without(self, left_out: StepPlace) -> bool:
+        """Return True if the run is healthy at the spike once a minibatch is left out."""
+        *before, last = self._places
+        with self._trained([one for one in before if one is not left_out]) as is_trained:
+            if not is_trained:
+                return False
+            source, asked, healthy = self._run.source, 0, 0
+            source.position = last.end if left_out is last else last.begin
+            while asked < NEXT and healthy < HEALTHY:
+                planned = next(source.plan(self._run.next_size()), None)
+                if planned is None:
+                    break
+                asked += 1
+                healthy += self._look() <= CALM * self._threshold
+                source.position = planned.next_position
+        return healthy >= min(asked, HEALTHY)
+
+    def _look(self, after: Sequence[StepPlace] = ()) -> float:
+        """Return the highest z-score of the next minibatches, trained without trace."""
+        steps: list[Step] = []
+        with self._run.without_trace(steps.append):
+            try:
+                self._step()
+                self._train(after)
+            except (FloatingPointError, LossScaleError):
+                return math.inf
+        return max(map(self._z_score, steps), default=-math.inf)
+
+    @contextmanager
+    def _trained(self, places: Sequence[StepPlace]) -> Iterator[bool]:
+        """Train minibatches, and go back afterwards; False if that failed."""
+        with self._run.without_trace():
+            try:
+                self._train(places)
+                is_trained = True
+            except (FloatingPointError, LossScaleError):
+                is_trained = False
+            yield is_trained
+
+    def _train(self, places: Sequence[StepPlace]) -> None:
+        for place in places:
+            self._run.source.position = place.begin
+            self._step()
+
+    def _step(self) -> None:
+        """Train the next minibatch, and wait for its results."""
+        run = self._run
+        run.feed.raise_if_preempted()
+        minibatch, num_samples = run.feed.next(run.source, self._run.next_size())
+        run.has_label_per_sequence = num_samples == run.feed.num_sequences
+        self.num_trials += 1
+        run.trainer.train_minibatch(minibatch, num_samples)
+        run.trainer.await_step()
+
+    def _z_score(self, step: Step) -> float:
+        """Return the highest z-score of a step."""
+        if not step.applied and (self._suspicion.needs_updates or not math.isfinite(step.loss)):
+            return math.inf
+        scores = self._suspicion.watch.look(step).z_scores
+        if not step.applied:  # it has no gradient
+            scores.pop("gradient norm", None)
+        return max(scores.values(), default=-math.inf)

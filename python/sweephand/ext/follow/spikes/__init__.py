@@ -1,1 +1,0 @@
-"""Loss-spike rollback: the watch, the trials, the policy and the report."""
