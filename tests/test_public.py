@@ -84,7 +84,7 @@ import sys, sweephand as sh
 assert "sweephand.train" not in sys.modules
 sh.train, dir(sh.train)
 assert not [name for name in sys.modules if name.startswith("sweephand.train.")]
-assert sh.train.Receipts.__module__ == "sweephand.ext.follow.receipts.receipts"
+assert sh.train.Receipts.__module__ == "sweephand.ext.follow.receipts"
 assert "sweephand.train.session.session" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,14 +13,14 @@ import numpy as np
 import sweephand as sh
 from sweephand.errors import DataError
 from sweephand.ext.follow.ledger.read_ledger import read_ledger
-from sweephand.ext.follow.receipts.receipt import (
+from sweephand.ext.follow.receipts import (
     Header,
     Receipt,
     Start,
+    WrittenReceipts,
     links_in,
     read_receipts,
 )
-from sweephand.ext.follow.receipts.receipts import WrittenReceipts
 from sweephand.files.index_arrays import IndexContent, read_index, write_index
 from sweephand.maps.kept_pass import MEASURED
 from sweephand.run.locks import wait_for_lock

@@ -5,9 +5,9 @@ from sweephand.ext.follow.critical_batch_size import BatchSizeBranches as BatchS
 from sweephand.ext.follow.critical_batch_size import CriticalBatchSize as CriticalBatchSize
 from sweephand.ext.follow.ledger.loss_ledger import LossLedger as LossLedger
 from sweephand.ext.follow.noise_scale import GradientNoiseScale as GradientNoiseScale
-from sweephand.ext.follow.receipts.audit import ReceiptAudit as ReceiptAudit
-from sweephand.ext.follow.receipts.audit import ReceiptMismatch as ReceiptMismatch
-from sweephand.ext.follow.receipts.receipts import Receipts as Receipts
+from sweephand.ext.follow.receipts import ReceiptAudit as ReceiptAudit
+from sweephand.ext.follow.receipts import ReceiptMismatch as ReceiptMismatch
+from sweephand.ext.follow.receipts import Receipts as Receipts
 from sweephand.ext.follow.seesaw import Seesaw as Seesaw
 from sweephand.ext.follow.seesaw import seesaw as seesaw
 from sweephand.ext.follow.spike import Spike as Spike

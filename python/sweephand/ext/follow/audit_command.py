@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sweephand import Attention, MinibatchSource
-from sweephand.ext.follow.receipts.audit import audit
-from sweephand.ext.follow.receipts.receipt import read_receipts
+from sweephand.ext.follow.receipts import audit, read_receipts
 from sweephand.extend import (
     Answer,
     Screen,

@@ -1,1 +1,0 @@
-"""Receipts: the inputs of every step, in a chain of hashes that anyone can check."""
