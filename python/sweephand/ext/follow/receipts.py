@@ -256,7 +256,7 @@ class ReceiptAudit:
 
 
 _IDS_SHOWN = 5
-_MOST_SAMPLES = 1 << 27  # of a minibatch, unless it is a sweep
+_MOST_DERIVED = 1 << 27  # of a minibatch, unless it is a sweep
 
 
 def audit(
@@ -330,7 +330,7 @@ class _Deriver:
         is_of_one_sweep = samples == TO_SWEEP_END or not crosses_sweeps
         if not is_of_one_sweep or self._plan.repeats_mixture:
             at_most = min(samples, self._plan.limit - receipt.begin)
-            if at_most > _MOST_SAMPLES:
+            if at_most > _MOST_DERIVED:
                 raise ValueError(f"{at_most} samples, whose plan would take for ever")
         if self._source is None:
             self._plans.go_to(self._position)
