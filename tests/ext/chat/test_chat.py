@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,15 +172,13 @@ def test_long_conversations_are_cut(options: dict[str, Any], kept: slice) -> Non
     assert cut_mask.tolist() == mask[kept].tolist()
 
 
-def test_long_and_unlabelled_conversations_are_left_out_or_refused() -> None:
+def test_long_conversations_are_left_out_or_refused() -> None:
     sequence = {"messages": CONVERSATION}
     assert (
         sh.chat.encode(TOKENIZER, template=PLAIN, max_length=9, truncate="drop")(sequence) == []
     )
     with pytest.raises(ValueError, match="tokens, more than max_length=9"):
         sh.chat.encode(TOKENIZER, template=PLAIN, max_length=9, truncate="error")(sequence)
-    cut = sh.chat.encode(TOKENIZER, template=PLAIN, max_length=9, unlabelled="drop")
-    assert cut(sequence) == []
 
 
 def test_conversations_of_sharegpt_and_alpaca_are_known_by_their_columns() -> None:
@@ -258,47 +256,6 @@ def test_a_loss_that_is_neither_on_nor_off_is_refused(weight: object) -> None:
         sh.chat.encode(lambda _: ([1, 2], [1, float("nan")]))({"messages": CONVERSATION})
 
 
-@pytest.mark.parametrize("template", [PLAIN, MARKED, None])
-@pytest.mark.parametrize("train_on", ["assistant", "all"])
-def test_weights_of_messages_are_those_of_their_labels(
-    template: str | None, train_on: Any
-) -> None:
-    """Also where one is off, and of a function, whose mask they are."""
-    weights = [1.0, 0.25, 0.5, 0.0, 4.0]
-    messages = [{**one, "weight": w} for one, w in zip(CONVERSATION, weights, strict=True)]
-
-    def spell(messages: list[dict[str, Any]]) -> tuple[list[int], list[float]]:
-        found = [(ord(c), one["weight"]) for one in messages for c in one["content"]]
-        return [token for token, _ in found], [weight for _, weight in found]
-
-    tokenizer = spell if template is None else TOKENIZER
-    options: Any = {"template": template, "train_on": train_on}
-    with pytest.raises(ValueError, match="message 1 has the weight"):
-        sh.chat.encode(tokenizer, **options)({"messages": messages})
-    encode = sh.chat.encode(tokenizer, **options, weights=True)
-    made = encode({"messages": messages})
-    assert made["label_weights"].dtype == np.float32
-    assert (made["loss_mask"] == (made["label_weights"] != 0)).all()
-    pieces = {weight: made["tokens"][made["label_weights"] == weight] for weight in weights}
-    if template is None:
-        assert [len(pieces[w]) for w in weights] == [len(m["content"]) for m in messages]
-    else:
-        decode = TOKENIZER.decode
-        texts = {
-            w: decode(one.tolist(), skip_special_tokens=False) for w, one in pieces.items()
-        }
-        assert texts[0.5] == f"how are you{END}"
-        assert texts[4.0] == f" ok 😀{END}"
-        assert ("hello" in texts[0.25]) == (train_on == "all")
-        assert "x" in texts[0.0]
-    rows = [{"messages": messages}, {"messages": messages[:3]}]
-    with sh.MinibatchSource(sh.MapDeserializer(rows).map(encode), max_sweeps=1) as source:
-        minibatch = source.next_minibatch(10**6)
-        label_weights = minibatch["tokens"].label_weights()
-        assert minibatch.global_label_weight == label_weights.sum(dtype=np.float64)
-        assert minibatch.global_label_weight != minibatch.global_num_label_samples
-
-
 def test_a_conversation_is_shown_with_what_has_a_loss(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -367,33 +324,9 @@ def test_a_tokenizer_that_departs_from_its_template_is_refused() -> None:
         encoded(CONVERSATION, Departing(), template=None)
 
 
-def test_slow_tokenizers_are_asked_for_the_tokens_of_prefixes() -> None:
-    class Slow:
-        chat_template, special_tokens_map, is_fast = PLAIN, {}, False
-        added_tokens_decoder: ClassVar = {0: BEGIN, 1: END}
-
-        def get_chat_template(self) -> str:
-            return PLAIN
-
-        def get_vocab(self) -> dict[str, int]:
-            return TOKENIZER.get_vocab()  # type: ignore[no-any-return]
-
-        def apply_chat_template(self, messages: Any, **options: Any) -> str:
-            return "".join(f"{BEGIN}{m['role']}\n{m['content']}{END}\n" for m in messages)
-
-        def encode(self, text: str, **options: Any) -> list[int]:
-            return TOKENIZER.encode(text, add_special_tokens=False).ids  # type: ignore[no-any-return]
-
-        def __call__(self, text: str, **options: Any) -> dict[str, Any]:
-            return {"input_ids": TOKENIZER.encode(text, add_special_tokens=False).ids}
-
-    tokens, mask = encoded(CONVERSATION, Slow(), template=None)
-    assert [tokens.tolist(), mask.tolist()] == [one.tolist() for one in encoded(CONVERSATION)]
-
-
 def test_what_is_no_tokenizer_or_option_is_refused() -> None:
     for arguments, reason in [
-        (([],), "tokenizer is one of tokenizers or transformers"),
+        (([],), "tokenizer is one of tokenizers, or a fast one of transformers"),
         ((TOKENIZER,), "has no chat template"),
     ]:
         with pytest.raises((TypeError, ValueError), match=reason):
@@ -401,7 +334,6 @@ def test_what_is_no_tokenizer_or_option_is_refused() -> None:
     for options in (
         {"truncate": "x"},
         {"train_on": "x"},
-        {"unlabelled": "x"},
         {"max_length": 0},
     ):
         with pytest.raises(ValueError, match=next(iter(options))):
@@ -429,7 +361,6 @@ def test_the_name_tells_tokenizers_templates_and_options_apart() -> None:
             ((TOKENIZER,), {"template": PLAIN, "tools": [{"name": "f"}]}),
             ((TOKENIZER,), {"template": PLAIN, "max_length": 4}),
             ((TOKENIZER,), {"template": PLAIN, "max_length": 4, "truncate": "start"}),
-            ((TOKENIZER,), {"template": PLAIN, "unlabelled": "drop"}),
         ]
     ]
     assert len(set(names)) == len(names)

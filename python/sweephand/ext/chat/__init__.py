@@ -1,7 +1,6 @@
 """Conversations as tokens and loss masks: maps for fine-tuning."""
 
-from sweephand.ext.chat.encode import encode, encode_pairs
-from sweephand.ext.chat.show import show
+from sweephand.ext.chat.encode import encode, encode_pairs, show
 
 __all__ = ["encode", "encode_pairs", "show"]
 

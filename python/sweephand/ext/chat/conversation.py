@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ _ROLES = {
     **dict.fromkeys(["gpt", "bing", "chatgpt", "function_call"], "assistant"),
     **dict.fromkeys(["observation", "function_response"], "tool"),
 }
+_SWITCHES = ("weight", "loss_mask")
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -104,14 +104,11 @@ def _message(one: Any, place: str) -> Message:
         raise ValueError(f"{place} has no role: it has {', '.join(map(str, one))}")
     if calls is not None:
         made["tool_calls"] = _tool_calls(calls, place)
-    if made.get("loss_mask", 1) not in (0, 1):
-        raise ValueError(
-            f"{place} has the loss_mask {made['loss_mask']!r}: a loss is taken on it, 1, or "
-            "not, 0"
-        )
-    weight = made.get("weight", 1)
-    if not isinstance(weight, int | float) or not math.isfinite(weight):
-        raise ValueError(f"{place} has the weight {weight!r}, which is no finite number")
+    for name in _SWITCHES:
+        if made.get(name, 1) not in (0, 1):
+            raise ValueError(
+                f"{place} has the {name} {made[name]!r}: a loss is taken on it, 1, or not, 0"
+            )
     for name in _REASONING:
         if name in made:  # as transformers gives templates the names that they may ask for
             made = {"thinking": made[name], **made, "reasoning_content": made[name]}
@@ -152,6 +149,6 @@ def _text(value: Any) -> str:
     return value
 
 
-def weight_of(message: Message) -> float:
-    """Return the weight of the loss on a message; 0 if it excludes itself from the loss."""
-    return float(message.get("weight", 1)) * bool(message.get("loss_mask", 1))
+def has_loss(message: Message) -> bool:
+    """Return False if a message excludes itself from the loss."""
+    return all(message.get(name, 1) for name in _SWITCHES)

@@ -1,4 +1,4 @@
-"""Maps of conversations, and of pairs of them, to tokens and loss masks."""
+"""Maps of conversations, and of pairs of them, to tokens and loss masks; what they show."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Literal
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import Key
-from sweephand.ext.chat.conversation import Message, conversation_of, pair_of, weight_of
+from sweephand.ext.chat.conversation import Message, conversation_of, has_loss, pair_of
 from sweephand.ext.chat.template import Span, TextTokens
-from sweephand.extend import KnownMap, check_int, shown
+from sweephand.extend import KnownMap, check_int, printable, shown
 
-Tokens = tuple[NDArray[np.int32], NDArray[np.float32]]
-"""Tokens, and the weights of the loss on them; 0 where none is taken."""
+if TYPE_CHECKING:
+    from sweephand.extend import SourceData
+
+Tokens = tuple[NDArray[np.int32], NDArray[np.bool_]]
+"""Tokens, and where a loss is taken on them."""
 
 TrainOn = Literal["assistant", "last", "all"] | Callable[[Message], bool]
 
@@ -36,8 +40,6 @@ class ConversationEncoder:
         tools: Sequence[Mapping[str, Any]] | None = None,
         date: str | dt.date | None = None,
         special_tokens: Mapping[str, str] | None = None,
-        *,
-        weights: bool = False,
     ) -> None:
         if not callable(train_on) and train_on not in ("assistant", "last", "all"):
             raise ValueError(
@@ -58,8 +60,9 @@ class ConversationEncoder:
             time = None if date is None else dt.datetime.fromisoformat(str(date))
             self._texts = TextTokens(tokenizer, template, special_tokens or {}, time)
             described = self._texts.digest
-        self._train_on, self._has_weights = train_on, weights
-        self._tools = None if tools is None else _plain(tools)
+        self._train_on = train_on
+        # As JSON has them.
+        self._tools = None if tools is None else json.loads(json.dumps(list(tools)))
         chosen = "function" if callable(train_on) else train_on
         identity = repr((described, chosen, self._tools))
         self.digest = blake2b(identity.encode(), digest_size=8).hexdigest()
@@ -67,22 +70,16 @@ class ConversationEncoder:
         self.functions = tuple(one for one in (self._function, train_on) if callable(one))
 
     def __call__(self, messages: Sequence[Message], num_prompt: int = 0) -> Tokens:
-        """Return the tokens of a conversation and its weights; the prompt has no loss.
+        """Return the tokens of a conversation and its mask; the prompt has no loss.
 
         ValueError if no mask fits, or it is no conversation.
         """
-        for number, one in enumerate(messages):
-            if not self._has_weights and weight_of(one) not in (0, 1):
-                raise ValueError(
-                    f"message {number} has the weight {one['weight']!r}: a loss is taken on "
-                    "it, 1, or not, 0; sh.chat.encode(..., weights=True) weighs labels by it"
-                )
         if self._function is not None:
-            return _checked(self._function(messages), has_weights=self._has_weights)
+            return _checked(self._function(messages))
         given = self._texts.template.messages(messages)
         text, marked = self._texts.template.render(given, self._tools)
         spans = self._spans(given, self._trained(messages, num_prompt), text, marked)
-        tokens, weights = self._texts.encode(text, spans)
+        tokens, mask = self._texts.encode(text, spans)
         if self._num_checked < _MOST_CHECKED:
             self._num_checked += 1
             own = self._texts.encoded_by_itself(given, self._tools)
@@ -91,7 +88,7 @@ class ConversationEncoder:
                     "the tokenizer's apply_chat_template writes the conversation otherwise "
                     "than its template says; give a function that returns tokens and mask"
                 )
-        return tokens, weights
+        return tokens, mask
 
     def text(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens; their numbers if a function has made them."""
@@ -99,8 +96,8 @@ class ConversationEncoder:
             return " ".join(map(str, tokens))
         return self._texts.decode(tokens)
 
-    def _trained(self, messages: Sequence[Message], num_prompt: int) -> dict[int, float]:
-        """Return the weights of the messages that a loss is taken on, by their numbers."""
+    def _trained(self, messages: Sequence[Message], num_prompt: int) -> list[int]:
+        """Return the numbers of the messages that a loss is taken on."""
         if callable(self._train_on):
             chosen = [n for n, one in enumerate(messages) if self._train_on(one)]
         elif self._train_on == "all":
@@ -109,35 +106,26 @@ class ConversationEncoder:
             chosen = [n for n in _answers(messages) if n >= num_prompt]
             if self._train_on == "last":
                 chosen = chosen[-1:]
-        weights = {number: weight_of(messages[number]) for number in chosen}
-        return {number: weight for number, weight in weights.items() if weight}
+        return [number for number in chosen if has_loss(messages[number])]
 
     def _spans(
         self,
         messages: Sequence[Message],
-        trained: Mapping[int, float],
+        trained: list[int],
         text: str,
         marked: Sequence[Span],
-    ) -> list[tuple[Span, float]]:
-        """Return the parts of the text that a loss is taken on, each with its weight."""
-        of_all = set(trained.values())
-        is_even = len(of_all) == 1
-        weight = min(of_all) if is_even else 1.0
-        whole: list[tuple[Span, float]] = []
+    ) -> list[Span]:
+        """Return the parts of the text that a loss is taken on."""
         if self._train_on == "all" and len(trained) == len(messages):
-            whole = [((0, len(text)), weight)]
-            if is_even:
-                return whole
+            return [(0, len(text))]
         answers, template = _answers(messages), self._texts.template
         if not (template.marks_answers and set(trained) <= set(answers)):
-            spans = template.answers(messages, self._tools, list(trained), text)
-            spans = [self._texts.without_blanks(text, span) for span in spans]
-            return [*whole, *zip(spans, trained.values(), strict=True)]
+            spans = template.answers(messages, self._tools, trained, text)
+            return [self._texts.without_blanks(text, span) for span in spans]
         if len(marked) == len(answers):
-            found = zip(answers, marked, strict=True)
-            return [*whole, *((span, trained[n]) for n, span in found if n in trained)]
-        if list(trained) == answers and (is_even or not answers):
-            return [(span, weight) for span in marked]  # answers in pieces, or left out
+            return [span for n, span in zip(answers, marked, strict=True) if n in trained]
+        if trained == answers:
+            return list(marked)  # answers in pieces, or left out
         raise ValueError(
             f"the chat template marks {len(marked)} answers of {len(answers)}, so that it is "
             "not known which are to be trained on; train_on='assistant' takes all"
@@ -148,8 +136,8 @@ def _answers(messages: Sequence[Message]) -> list[int]:
     return [number for number, one in enumerate(messages) if one["role"] == "assistant"]
 
 
-def _checked(found: Any, *, has_weights: bool) -> Tokens:
-    """Return the result of a function for a conversation, as tokens and weights."""
+def _checked(found: Any) -> Tokens:
+    """Return the result of a function for a conversation, as tokens and mask."""
     if not isinstance(found, tuple | list) or len(found) != 2:
         raise ValueError(f"the tokenizer returns tokens and mask, got {shown(found)}")
     tokens, mask = np.asarray(found[0]), np.asarray(found[1])
@@ -162,22 +150,12 @@ def _checked(found: Any, *, has_weights: bool) -> Tokens:
         raise ValueError(f"tokens are integers, got {tokens.dtype}")
     if (mask != mask).any():
         raise ValueError("the mask is NaN at a token: a loss is taken on it, 1, or not, 0")
-    if not has_weights:
-        mask = mask != 0
-    elif not np.isfinite(mask.astype(np.float64)).all():
-        raise ValueError("the mask has the weight of a label that is not finite")
-    return tokens.astype(np.int32), mask.astype(np.float32)
-
-
-def _plain(tools: Sequence[object]) -> list[Any]:
-    """Return tools as JSON has them."""
-    found: list[Any] = json.loads(json.dumps(list(tools), allow_nan=False))
-    return found
+    return tokens.astype(np.int32), mask != 0
 
 
 Truncate = Literal["end", "start", "drop", "error"]
 
-TOKENS, LOSS_MASK, PART, WEIGHTS = "tokens", "loss_mask", "part", "label_weights"
+TOKENS, LOSS_MASK, PART = "tokens", "loss_mask", "part"
 
 
 class EncodedMap(KnownMap):
@@ -197,9 +175,7 @@ class EncodedMap(KnownMap):
         *,
         max_length: int | None,
         truncate: Truncate,
-        unlabelled: str = "keep",
         has_parts: bool = False,
-        has_weights: bool = False,
     ) -> None:
         if max_length is not None:
             check_int("max_length", max_length, 1, 2**31)
@@ -207,18 +183,14 @@ class EncodedMap(KnownMap):
             raise ValueError(
                 f"truncate is 'end', 'start', 'drop' or 'error', got {shown(truncate)}"
             )
-        if unlabelled not in ("keep", "drop"):
-            raise ValueError(f"unlabelled is 'keep' or 'drop', got {shown(unlabelled)}")
         self.encoder, self._read = encoder, read
         self.functions = encoder.functions
-        self._most, self._how, self._unlabelled = max_length, truncate, unlabelled
+        self._most, self._how = max_length, truncate
         self._declared = {"loss_mask": LOSS_MASK}
         if has_parts:
             self._declared["parts"] = PART
-        if has_weights:
-            self._declared["label_weights"] = WEIGHTS
         lengths = "whole" if max_length is None else f"{truncate} {max_length}"
-        self.name = f"{name} {encoder.digest} {lengths} {unlabelled}" + " weights" * has_weights
+        self.name = f"{name} {encoder.digest} {lengths}"
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
         """Return tokens, mask and parts; no sequence if it is left out."""
@@ -233,14 +205,9 @@ class EncodedMap(KnownMap):
                     f"the conversation has {most} tokens, more than max_length={self._most}"
                 )
             kept = slice(self._most) if self._how == "end" else slice(-self._most, None)
-            found = [(tokens[kept], weights[kept]) for tokens, weights in found]
-        if self._unlabelled == "drop" and not any(weights[1:].any() for _, weights in found):
-            return []
-        tokens, weights = zip(*found, strict=True)
-        of_all = np.concatenate(weights)
-        made = {TOKENS: np.concatenate(tokens), LOSS_MASK: of_all != 0}
-        if "label_weights" in self._declared:
-            made[WEIGHTS] = of_all
+            found = [(tokens[kept], mask[kept]) for tokens, mask in found]
+        tokens, masks = zip(*found, strict=True)
+        made = {TOKENS: np.concatenate(tokens), LOSS_MASK: np.concatenate(masks)}
         if "parts" in self._declared:
             made[PART] = np.repeat(np.arange(len(found), dtype=np.uint8), [*map(len, tokens)])
         return made
@@ -262,10 +229,8 @@ def encode(
     truncate: Truncate = "end",
     train_on: TrainOn = "assistant",
     tools: Sequence[Mapping[str, Any]] | None = None,
-    unlabelled: Literal["keep", "drop"] = "keep",
     date: str | dt.date | None = None,
     special_tokens: Mapping[str, str] | None = None,
-    weights: bool = False,
 ) -> EncodedMap:
     """Return a map of conversations to tokens and a loss mask, for `Deserializer.map`.
 
@@ -277,7 +242,7 @@ def encode(
     Parameters
     ----------
     tokenizer : tokenizer or callable
-        Of `tokenizers` or `transformers`, whose truncation and padding are switched off here;
+        Of `tokenizers`, or a fast one of `transformers`, without its truncation and padding;
         or a function of the list of messages that returns tokens and mask, two lists of one
         length.
     messages : str
@@ -302,17 +267,11 @@ def encode(
         says it of a message.
     tools : sequence of dict, optional
         Functions that the template is given.
-    unlabelled : {"keep", "drop"}
-        Conversations without a token that a loss is taken on, of which nothing is learned.
     date : date, datetime or str, optional
         The date for templates that ask for it; without it such a template is refused.
     special_tokens : dict of str, optional
         Tokens that a template writes by names, such as ``{"bos_token": "<s>"}``, beside those
         that the tokenizer names; one that nobody knows is refused.
-    weights : bool
-        Take the ``weight`` of a message, such as 0.5, as that of its labels; a function gives
-        weights in place of its mask. They are another stream, ``label_weights``, float32, for
-        `MinibatchData.label_weights`. Without it other weights than 0 and 1 are refused.
 
     Returns
     -------
@@ -351,14 +310,10 @@ def encode(
         raise TypeError(f"messages is the name of a stream, got {shown(messages)}")
     return EncodedMap(
         f"chat.encode {messages}",
-        ConversationEncoder(
-            tokenizer, template, train_on, tools, date, special_tokens, weights=weights
-        ),
+        ConversationEncoder(tokenizer, template, train_on, tools, date, special_tokens),
         partial(conversation_of, column=messages),
         max_length=max_length,
         truncate=truncate,
-        unlabelled=unlabelled,
-        has_weights=weights,
     )
 
 
@@ -424,3 +379,66 @@ def encode_pairs(
         truncate=truncate,
         has_parts=True,
     )
+
+
+def show(encode: EncodedMap, data: SourceData | Mapping[str, Any], number: int = 0) -> None:
+    """Print a conversation as it is trained on: the text of its tokens, and which have a loss.
+
+    Lines that begin with ``+`` are trained on; line ends of the conversation are shown as
+    ``⏎``. Tokens that a function has made are shown as numbers.
+
+    Parameters
+    ----------
+    encode : callable
+        A map that `encode` or `encode_pairs` returned.
+    data : Deserializer or dict
+        A corpus, or the streams of one sequence.
+    number : int
+        Which sequence of the corpus, as it is stored.
+
+    Raises
+    ------
+    TypeError, IndexError
+        If `encode` is another map, or there is no such sequence.
+    ValueError
+        If the conversation cannot be encoded.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> def spell(messages):  # a tokenizer of letters
+    ...     text = [(ord(c), m["role"] == "assistant") for m in messages for c in m["content"]]
+    ...     return [token for token, _ in text], [is_answer for _, is_answer in text]
+    >>> row = {"prompt": "hi", "completion": "yes"}
+    >>> sh.chat.show(sh.chat.encode(spell), row)
+      104 105
+    + 121 101 115
+    3 of 5 tokens are trained on
+    """
+    if not isinstance(encode, EncodedMap):
+        raise TypeError(f"encode is what sh.chat.encode returns, got {shown(encode)}")
+    found = encode(data if isinstance(data, Mapping) else _sequence(data, number))
+    if not found:
+        print("the conversation is left out")
+        return
+    tokens, mask = found[TOKENS].tolist(), found[LOSS_MASK].tolist()
+    marks = list(zip(found.get(PART, mask), mask, strict=True))
+    for (_, is_on), run in groupby(zip(marks, tokens, strict=True), lambda one: one[0]):
+        text = encode.encoder.text([token for _, token in run])
+        for line in text.replace("\n", "⏎\n").removesuffix("\n").split("\n"):
+            print("+" if is_on else " ", printable(line, keep="\t"))
+    print(f"{sum(mask)} of {len(tokens)} tokens are trained on")
+
+
+def _sequence(data: Any, number: int) -> Mapping[str, Any]:
+    from sweephand import MinibatchSource
+
+    with MinibatchSource(data, randomize=False, max_sweeps=1, num_threads=0) as source:
+        for _ in range(number):
+            source.next_minibatch(1)
+        minibatch = source.next_minibatch(1)
+        if not minibatch:
+            raise IndexError(f"there is no sequence {number}")
+        found = {name: minibatch[name].as_sequences()[0] for name in minibatch}
+        objects = [info.name for info in source.streams.values() if info.is_object]
+        return {**found, **{name: found[name][0] for name in objects}}

@@ -49,11 +49,10 @@ class ChatTemplate:
         nodes = jinja2.nodes
         self.marks_answers = tree.find(nodes.ExtensionAttribute) is not None
         self._takes_parts = _takes_parts(tree)
+        named = tree.find_all((nodes.Getattr, nodes.Const))
         self._takes_calls = any(
-            one.attr == "tool_calls" for one in tree.find_all(nodes.Getattr)
-        )
-        self._takes_calls |= any(
-            one.value == "tool_calls" for one in tree.find_all(nodes.Const)
+            "tool_calls" in (getattr(one, "attr", None), getattr(one, "value", None))
+            for one in named
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -266,14 +265,14 @@ class TextTokens:
     ) -> None:
         self._own: Any = None  # of transformers
         known: Mapping[str, object] = {}
-        if hasattr(tokenizer, "apply_chat_template"):
+        if hasattr(tokenizer, "apply_chat_template") and tokenizer.is_fast:
             self._own, known = tokenizer, tokenizer.special_tokens_map
             if template is None and getattr(tokenizer, "chat_template", None):
                 template = tokenizer.get_chat_template()
-        elif not (hasattr(tokenizer, "encode") and hasattr(tokenizer, "to_str")):
+        elif not hasattr(tokenizer, "to_str"):
             raise TypeError(
-                "tokenizer is one of tokenizers or transformers, or a function of messages "
-                f"that returns tokens and mask; got {shown(tokenizer)}"
+                "tokenizer is one of tokenizers, or a fast one of transformers, or a function "
+                f"of messages that returns tokens and mask; got {shown(tokenizer)}"
             )
         if template is None:
             raise ValueError(
@@ -282,39 +281,33 @@ class TextTokens:
             )
         texts = {name: text for name, text in known.items() if isinstance(text, str)}
         self.template = ChatTemplate(template, {**texts, **special_tokens}, date)
-        if self._own is None or getattr(tokenizer, "is_fast", False):
-            self._tokenizer = _without_state(getattr(tokenizer, "backend_tokenizer", tokenizer))
-            added = self._tokenizer.get_added_tokens_decoder()
-            described = self._tokenizer.to_str()
-        else:
-            self._tokenizer = tokenizer
-            added = getattr(tokenizer, "added_tokens_decoder", {})
-            described = repr(sorted(tokenizer.get_vocab().items()))
+        self._tokenizer = _without_state(getattr(tokenizer, "backend_tokenizer", tokenizer))
+        added = self._tokenizer.get_added_tokens_decoder()
         self._added = tuple(text for one in added.values() if (text := str(one)))
-        identity = repr((described, *self.template.identity))
+        identity = repr((self._tokenizer.to_str(), *self.template.identity))
         self.digest = blake2b(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         for name, text in special_tokens.items():
-            if text and (count := len(_ids(self._encode(text)))) != 1:
+            if text and (count := len(self._encode(text).ids)) != 1:
                 raise ValueError(
                     f"special_tokens: {name} is {shown(text)}, which is {count} tokens of the "
                     "tokenizer and not one: add it (add_special_tokens), or give one it has"
                 )
 
     def encode(
-        self, text: str, spans: Sequence[tuple[Span, float]]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the tokens of a text, and of each the weight of the last span that has it.
+        self, text: str, spans: Sequence[Span]
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Return the tokens of a text, and which of them are within a span.
 
         ValueError if a token is partly within a span.
         """
         found = self._encode(text)
-        ids = _ids(found)
-        weights = np.zeros(len(ids), np.float32)
-        for (begin, end), weight in spans:
+        ids = np.array(found.ids, np.int32)
+        mask = np.zeros(len(ids), np.bool_)
+        for begin, end in spans:
             if begin < end:
                 first = self._border(text, begin, found, ids)
-                weights[first : self._border(text, end, found, ids)] = weight
-        return ids, weights
+                mask[first : self._border(text, end, found, ids)] = True
+        return ids, mask
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, special ones included."""
@@ -342,20 +335,18 @@ class TextTokens:
         return (span[0], span[0] + len(stripped)) if stripped.endswith(self._added) else span
 
     def _encode(self, text: str) -> Any:
-        """Return the tokens of a text, as a list if their places in it are not known."""
         return self._tokenizer.encode(text, add_special_tokens=False)
 
     def _border(self, text: str, at: int, found: Any, ids: NDArray[np.int32]) -> int:
         """Return the number of tokens before a place in the text."""
         if at in (0, len(text)):
             return len(ids) if at else 0
-        number: int | None = None if isinstance(found, list) else found.char_to_token(at)
-        if number:
+        if number := found.char_to_token(at):
             one, before = (found.token_to_chars(n) or (-1, -1) for n in (number, number - 1))
             if one[0] == at == before[1]:
                 return number
         # Blanks that no token says to be its own: do the tokens before the place remain?
-        begin = _ids(self._encode(text[:at]))
+        begin = self._encode(text[:at]).ids
         if not np.array_equal(begin, ids[: len(begin)]):
             raise ValueError(
                 f"a token is partly within an answer, at {text[max(0, at - 12) : at + 12]!r}, "
@@ -363,10 +354,6 @@ class TextTokens:
                 "answers, or give a function that returns tokens and mask"
             )
         return len(begin)
-
-
-def _ids(found: Any) -> NDArray[np.int32]:
-    return np.array(found if isinstance(found, list) else found.ids, np.int32)
 
 
 def _without_state(tokenizer: Any) -> Any:
