@@ -14,7 +14,7 @@ import pytest
 from tests.ext.view.conftest import words
 
 import sweephand as sh
-from sweephand.ext.view.server import ViewServer
+from sweephand.ext.view.command import ViewServer
 from sweephand.ext.view.viewer import Question, Viewer
 from sweephand.source.answers import twin_of
 

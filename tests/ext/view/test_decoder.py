@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sweephand.corpus.streams import StreamInfo
-from sweephand.ext.view.decoder import Decoder, decoders_of
+from sweephand.ext.view.tracks import Decoder, decoders_of
 
 
 class Tokenizer:

@@ -85,11 +85,6 @@ def test_a_time_and_an_id_lead_to_the_step_that_delivers_them(
     page = asked(viewer, f"search={wanted}")
     assert "step 4" in page.text
     assert f"{wanted}  begins at nominal time" in page.text
-    later = source.find(wanted, 2)
-    number = next(
-        n for n, m in enumerate(minibatches) if m.nominal_time + m.global_num_samples > later
-    )
-    assert f"step {number} " in asked(viewer, f"search={wanted}&sweep=2").text + " "
 
 
 def test_wrong_places_are_said_and_the_controls_stay(viewer: Viewer) -> None:
@@ -133,33 +128,6 @@ def test_damaged_data_are_said_and_can_be_left() -> None:
     with pytest.raises(sh.DataError):
         viewer.page_alone(viewer.first)
     viewer.close()
-
-
-@pytest.mark.parametrize("size", [1, 7, 8, 20, 500])
-@pytest.mark.parametrize("length", [1, 8])
-@pytest.mark.parametrize("limit", [{"max_sweeps": 3}, {"max_samples": 333}, {}], ids=str)
-def test_steps_of_equal_sequences_are_computed_and_those_of_the_plan(
-    size: int, length: int, limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus = sh.ArrayDeserializer({"x": [np.arange(length)] * 43})
-    source = sh.MinibatchSource(corpus, **limit)  # type: ignore[arg-type]
-    planned = [one.nominal_time for one, _ in zip(source.plan(size), range(340), strict=False)]
-    found = source_view.Steps(source.cursor, size)
-    monkeypatch.delattr(source_view.Steps, "_plan_one")
-    assert [
-        position and position.time for position in map(found.begin_of, range(len(planned)))
-    ] == planned
-    assert [found.step_at(time) for time in planned] == list(range(len(planned)))
-    if limit:
-        assert found.count == len(planned)
-        assert found.begin_of(len(planned)) is None
-        assert found.step_at(10**6) is None
-    else:
-        assert found.step_at(10**15) == 10**15 // max(length, size // length * length)
-
-
-def _twice(sequence: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {"x": 2 * sequence["x"]}
 
 
 def test_sizes_beyond_all_memory_and_workers_beyond_all_counting_are_answered(

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from sweephand import Minibatch, StreamInfo
-from sweephand.ext.view.decoder import Decoder, decoders_of
-from sweephand.ext.view.numbers import (
+from sweephand.ext.view.figures import (
     heat_figure,
-    lines_figure,
     objects_figure,
+    pictures_figure,
     sparse_figure,
     waves_figure,
 )
@@ -32,8 +31,14 @@ from sweephand.ext.view.page import (
     tag,
     wide_table,
 )
-from sweephand.ext.view.pictures import pictures_figure
-from sweephand.ext.view.tracks import bars_of, shape_figure, tracks_figure, width_of
+from sweephand.ext.view.tracks import (
+    Decoder,
+    bars_of,
+    decoders_of,
+    shape_figure,
+    tracks_figure,
+    width_of,
+)
 from sweephand.extend import is_picture
 
 _STREAMS = 24
@@ -64,8 +69,6 @@ def _figure_of(info: StreamInfo) -> Callable[[Minibatch, Any], Markup]:
         return objects_figure
     if shape and _holds_pictures(info):
         return pictures_figure
-    if len(shape) > 1 or (info.is_single and shape[0] <= 8):
-        return lines_figure
     is_wave = not info.is_single and (not shape or shape[0] <= 2)
     return waves_figure if is_wave else heat_figure
 

@@ -31,33 +31,26 @@ class TooFar(Exception):
 class Steps:
     """The steps of one size from a nominal time on, each answer within some seconds.
 
-    Those of equal sequences are computed. Others are planned as far as they are asked for.
-    Their `count` is None until it is known. The cursor is moved.
+    They are planned as far as they are asked for. Their `count` is None until it is known. The
+    cursor is moved.
     """
 
     def __init__(
         self, cursor: Cursor, size: int, start: int = 0, seconds: float = _SECONDS
     ) -> None:
         self.count: int | None = None
-        self.start = start
-        self._cursor = cursor
         self._seconds = seconds
-        self._next = self._begin_at(start)
+        cursor.go_to_time(start)
+        self._next = cursor.position
         self._plans = cursor.plan.minibatches(self._next, size)
         self._begins: list[Position] = []
         self._times: list[int] = []
-        self._stride = _samples_of_each(cursor, size)
-        if self._stride is not None and not cursor.plan.is_infinite:
-            self.count = max(0, -((start - cursor.plan.limit) // self._stride))
 
     def begin_of(self, step: int) -> Position | None:
         """Return the place where a step begins; None if the data end before it.
 
         TooFar if it takes too long to plan this many steps.
         """
-        if self._stride is not None:
-            is_there = self.count is None or step < self.count
-            return self._begin_at(self.start + step * self._stride) if is_there else None
         until = clock.monotonic() + self._seconds
         while len(self._begins) <= step and self.count is None:
             self._plan_one(until)
@@ -68,19 +61,12 @@ class Steps:
 
         TooFar if it takes too long to plan this many steps.
         """
-        if self._stride is not None:
-            step = (time - self.start) // self._stride
-            return step if self.count is None or step < self.count else None
         until = clock.monotonic() + self._seconds
         while self.count is None and self._next.time <= time:
             self._plan_one(until)
         if not self._times or (self.count is not None and time >= self._next.time):
             return None
         return max(0, bisect_right(self._times, time) - 1)
-
-    def _begin_at(self, time: int) -> Position:
-        self._cursor.go_to_time(time)
-        return self._cursor.position
 
     def _plan_one(self, until: float) -> None:
         if len(self._begins) % 64 == 0 and clock.monotonic() > until:
@@ -92,15 +78,6 @@ class Steps:
         self._begins.append(self._next)
         self._times.append(planned.nominal_time)
         self._next = planned.next_position
-
-
-def _samples_of_each(cursor: Cursor, size: int) -> int | None:
-    """Return the samples of every step, or None where steps have to be planned."""
-    plan = cursor.plan
-    if plan.events or not plan.corpus.has_sweeps or plan.count_equal(0, 1, size) is None:
-        return None
-    length = plan.corpus.core.common_size
-    return max(1, size // length) * length
 
 
 _EVENTS = 40
@@ -133,7 +110,6 @@ def timeline_figure(cursor: Cursor, begin: int, end: int) -> Markup:
         "figure",
         tag("svg", *drawn, class_="timeline", role="img", aria_label=label),
         axis,
-        _listed(events),
         class_="time",
     )
 
@@ -141,10 +117,7 @@ def timeline_figure(cursor: Cursor, begin: int, end: int) -> Markup:
 def _until(cursor: Cursor, end: int, events: Sequence[Event]) -> int:
     """Return the last time that is drawn: whole sweeps that hold all there is to see."""
     plan = cursor.plan
-    times = [
-        end,
-        *(event.at for event in events),
-    ]
+    times = [end, *(event.at for event in events)]
     sweep = plan.sweep_samples
     drawn: int = -(-(max(times) + 1) // sweep) * sweep
     return drawn if plan.is_infinite else min(max(drawn, plan.limit), max(plan.limit, end))
@@ -186,15 +159,6 @@ def _words(event: Event) -> str:
     told = ", ".join(f"{key} {value}" for key, value in facts.items())
     words = f"{event.name} at {in_count(event.at)}: {told}"
     return words if len(words) <= _TEXT else f"{words[:_TEXT]}…"
-
-
-def _listed(events: Sequence[Event]) -> Markup | None:
-    if not events:
-        return None
-    items = [tag("li", _words(event)) for event in events[:_EVENTS]]
-    rest = and_more(len(items), len(events), "events")
-    summary = tag("summary", f"{in_count(len(events))} events")
-    return tag("details", summary, tag("ul", *items, tag("li", rest) if rest else None))
 
 
 def page_of_source(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -29,7 +28,6 @@ class Question:
     start: int = 0  # a nominal time; 0 but for places too far away to count their steps
     time: int | None = None  # in place of a step, the one that has it
     search: str = ""  # an id
-    sweep: int = 0  # in which it is looked for
     workers: int = 1
     rank: int = 0
     layout: str = ""  # a name; "" is the source's own
@@ -78,13 +76,8 @@ def _number(name: str, word: str) -> int:
     return number
 
 
-def controls(
-    question: Question, last: int | None, time: int | None, hint: str | None
-) -> Markup:
-    """Return the controls of a page, with the last step and the nominal time where known.
-
-    `hint` is in the empty field for nominal times.
-    """
+def controls(question: Question, last: int | None, time: int | None) -> Markup:
+    """Return the controls of a page, with the last step and the nominal time where known."""
     step = question.step
     at_end = last is not None and step >= last
     before = min(step - 1, last) if last is not None else step - 1
@@ -95,18 +88,13 @@ def controls(
         _step("next", "Forward →", None if at_end else question.link(step=step + 1)),
         class_="walk",
     )
-    moment = _number_field("time", question.time, "Nominal time", placeholder=hint)
+    moment = _number_field("time", question.time, "Nominal time")
     search = tag("input", type="search", name="search", id="search", autocomplete="off")
     part = tag("label", tag("span", "Id"), search)
     jumps = [
         _form(question, {"step"}, walk),
         _form(question, {"time"}, moment),
-        _form(
-            question,
-            {"search", "sweep"},
-            part,
-            _number_field("sweep", question.sweep, "in sweep"),
-        ),
+        _form(question, {"search"}, part),
         _settings(question, time),
     ]
     return tag("nav", *jumps, aria_label="minibatch")
@@ -160,7 +148,7 @@ def _number_field(
 
 
 _MOST_SAMPLES = 2**26  # of a minibatch
-_OPEN = 4  # sources, each with a layout, and steps of each that are remembered
+_KEPT = 4  # sizes whose steps are remembered
 # Errors that data, an address or a user's function can cause; anything else is a bug.
 _EXPECTED = (
     DataError, ValueError, KeyError, IndexError, TypeError, OSError, ImportError, OverflowError,
@@ -169,6 +157,7 @@ _EXPECTED = (
 
 
 class _Opened(NamedTuple):
+    key: tuple[str, int | None, int]  # what its layout is of
     cursor: Cursor
     steps_of: Callable[[int, int], Steps]  # of a size, from a nominal time on
 
@@ -186,20 +175,20 @@ class Viewer:
     decode: object = None
 
     def __post_init__(self) -> None:
-        self._opened: OrderedDict[tuple[str, int | None, int], _Opened] = OrderedDict()
+        self._opened: _Opened | None = None  # in the layout that was asked for last
 
     def close(self) -> None:
-        """Close the cursors."""
-        while self._opened:
-            self._opened.popitem()[1].cursor.close()
+        """Close the cursor."""
+        if self._opened is not None:
+            self._opened.cursor.close()
+            self._opened = None
 
     def page(self, question: Question) -> Page:
         """Return the page of a question, with controls; errors are shown in it."""
-        steps = begin = hint = None
+        steps = begin = None
         notes: list[Markup] = []
         try:
             opened = self._open(question)
-            hint = f"a sweep has {in_count(opened.cursor.plan.sweep_samples)}"
             question, notes = self._settled(opened, question)
             steps = opened.steps_of(question.size, question.start)
             begin = _begin(steps, question)
@@ -210,7 +199,7 @@ class Viewer:
             reason = error.args[0] if isinstance(error, KeyError) and error.args else error
             shown = _error(reason)
         last = steps.count - 1 if steps and steps.count else None
-        bar = controls(question, last, None if begin is None else begin.time, hint)
+        bar = controls(question, last, None if begin is None else begin.time)
         return self._titled(question, [bar, *notes, shown])
 
     def page_alone(self, question: Question) -> Page:
@@ -244,27 +233,23 @@ class Viewer:
             )
         by_size = question.size if question.layout and question.length is None else 0
         key = question.layout, question.length, by_size
-        found = self._opened.get(key)
-        if found is None:
+        if self._opened is None or self._opened.key != key:
+            self.close()
             layout = None
             if question.layout:
                 layout = layout_of_length(question.layout, question.length, question.size)
             cursor = self.open_cursor(layout)
-            found = _Opened(cursor, lru_cache(_OPEN)(partial(Steps, cursor)))
-        self._opened[key] = found
-        self._opened.move_to_end(key)
-        if len(self._opened) > _OPEN:
-            self._opened.popitem(last=False)[1].cursor.close()
-        return found
+            self._opened = _Opened(key, cursor, lru_cache(_KEPT)(partial(Steps, cursor)))
+        return self._opened
 
     def _settled(self, opened: _Opened, question: Question) -> tuple[Question, list[Markup]]:
         """Replace a question for a time or an id by that for a step, with notes on it."""
         notes: list[Markup] = []
         time, name = question.time, question.search
         if name:
-            time = opened.cursor.plan.find(name, question.sweep, question.size)
-            words = f" begins at nominal time {in_count(time)} in sweep "
-            notes.append(note(tag("code", short(name)), words, in_count(question.sweep), "."))
+            time = opened.cursor.plan.find(name, 0, question.size)
+            words = f" begins at nominal time {in_count(time)}."
+            notes.append(note(tag("code", short(name)), words))
         question = replace(question, time=None, search="")
         if time is None:
             return question, notes
