@@ -41,7 +41,7 @@ from .errors import StateError as StateError
 from .errors import SweephandHint as SweephandHint
 from .ext import chat as chat
 from .ext import tfds as tfds
-from .ext.follow.ledger.loss_ledger import LossLedger as LossLedger
+from .ext.follow.loss_ledger import LossLedger as LossLedger
 from .ext.follow.spike_policy import SpikePolicy as SpikePolicy
 from .ext.formats.array_record import ArrayRecordDeserializer as ArrayRecordDeserializer
 from .ext.formats.hdf5 import HDF5Deserializer as HDF5Deserializer

@@ -12,7 +12,7 @@ import numpy as np
 
 import sweephand as sh
 from sweephand.errors import DataError
-from sweephand.ext.follow.ledger.read_ledger import read_ledger
+from sweephand.ext.follow.loss_ledger import read_ledger
 from sweephand.ext.follow.receipts import (
     Header,
     Receipt,
@@ -116,11 +116,11 @@ def read_losses(path: Path) -> list[int]:
         visits, names = read_ledger(path.parent)
     except FileNotFoundError:
         return []
-    told, _ = names.of(visits.numbers)
+    told, _ = names.of(visits["number"])
     assert all(name.startswith("id ") for name in told)
-    assert (visits.losses == visits.steps - 1).all()
-    assert len(visits.steps) % 3 == 0
-    return (visits.steps[::3] - 1).tolist()
+    assert (visits["loss"] == visits["step"] - 1).all()
+    assert len(visits["step"]) % 3 == 0
+    return (visits["step"][::3] - 1).tolist()
 
 
 def receipt_of(item: int) -> Receipt:

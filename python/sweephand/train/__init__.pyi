@@ -3,7 +3,7 @@
 from sweephand.ext.follow.critical_batch_size import BatchSizeBranch as BatchSizeBranch
 from sweephand.ext.follow.critical_batch_size import BatchSizeBranches as BatchSizeBranches
 from sweephand.ext.follow.critical_batch_size import CriticalBatchSize as CriticalBatchSize
-from sweephand.ext.follow.ledger.loss_ledger import LossLedger as LossLedger
+from sweephand.ext.follow.loss_ledger import LossLedger as LossLedger
 from sweephand.ext.follow.noise_scale import GradientNoiseScale as GradientNoiseScale
 from sweephand.ext.follow.receipts import ReceiptAudit as ReceiptAudit
 from sweephand.ext.follow.receipts import ReceiptMismatch as ReceiptMismatch

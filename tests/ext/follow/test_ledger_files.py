@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.ext.follow.ledger.read_ledger import LEDGER
+from sweephand.ext.follow.loss_ledger import LEDGER
 
 Row = dict[str, Any]
 
@@ -46,7 +46,7 @@ def test_a_file_of_another_version_is_refused(folder: Path) -> None:
     content = file.read_bytes()
     later = replace(LEDGER, version=9)
     file.write_bytes(later.head + content[16:])
-    with pytest.raises(sh.DataError, match="of version 2, or it is damaged"):
+    with pytest.raises(sh.DataError, match="of version 3, or it is damaged"):
         rows_of(folder)
     file.write_bytes(b"SWLB" + content[20:])  # as it was before there were records
     with pytest.raises(sh.DataError, match="or it is damaged; read it with"):

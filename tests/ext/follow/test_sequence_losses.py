@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.ext.follow.ledger.loss_ledger import sequence_losses
+from sweephand.ext.follow.loss_ledger import sequence_losses
 
 LENGTHS = [7, 2, 9, 1, 4, 4, 3, 8, 5, 6, 2, 1]
 LAYOUTS = {

@@ -6,7 +6,7 @@ lists all visits of one sequence.
 
 for example:
   sweephand ledger top run/losses
-  sweephand ledger top run/losses --by per-sample --from-step 1000
+  sweephand ledger top run/losses --by per-sample
   sweephand ledger by-corpus run/losses --json
   sweephand ledger show run/losses web-0.parquet__17
 """
@@ -20,49 +20,42 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.ext.follow.ledger.read_ledger import read_ledger
+from sweephand.ext.follow.loss_ledger import read_ledger
 from sweephand.extend import (
     Answer,
     Screen,
     WrongUsage,
     count,
-    flag,
     in_count,
     option,
-    whole,
 )
 
 BY = ("mean", "per-sample", "last", "sum")
 
 
 class LedgerRows:
-    """The rows of a ledger from a step to another."""
+    """The rows of a ledger."""
 
-    def __init__(self, folder: Path, first: int = 0, last: int | None = None) -> None:
-        visits, names = read_ledger(folder)
-        chosen = visits.steps >= first
-        if last is not None:
-            chosen &= visits.steps <= last
-        self.visits = visits.where(chosen)
-        self.num_visits = len(self.visits.steps)
+    def __init__(self, folder: Path) -> None:
+        self.visits, names = read_ledger(folder)
+        self.num_visits = len(self.visits)
         if not self.num_visits:
-            between = " between these steps" if chosen.size else ""
-            raise ValueError(f"the ledger {folder} has no visits{between}")
-        self.first_step, self.last_step = self.visits.steps[[0, -1]].tolist()
-        numbers, self._places = np.unique(self.visits.numbers, return_inverse=True)
+            raise ValueError(f"the ledger {folder} has no visits")
+        self.first_step, self.last_step = self.visits["step"][[0, -1]].tolist()
+        numbers, self._places = np.unique(self.visits["number"], return_inverse=True)
         self.ids, self.corpora = names.of(numbers)
 
-    def ranked(self, by: str, *, lowest: bool, of_corpora: bool) -> list[dict[str, Any]]:
+    def ranked(self, by: str, *, of_corpora: bool) -> list[dict[str, Any]]:
         """Return sequences or corpora with their figures, the highest first; NaN leads."""
         pairs = zip(self.ids, self.corpora, strict=True)
         names, places = [{"id": name, "corpus": corpus} for name, corpus in pairs], self._places
         if of_corpora:
             corpora, groups = np.unique(np.array(self.corpora, object), return_inverse=True)
             names, places = [{"corpus": name} for name in corpora], groups[places]
-        count, losses = len(names), self.visits.losses.astype(np.float64)
+        count, losses = len(names), self.visits["loss"].astype(np.float64)
         visits = np.bincount(places, minlength=count)
         sums = np.bincount(places, losses, count)
-        samples = np.bincount(places, self.visits.samples, count)
+        samples = np.bincount(places, self.visits["samples"], count)
         last = np.empty(count)
         last[places] = losses  # of several the last one stays
         figures = {
@@ -72,7 +65,7 @@ class LedgerRows:
             "sum": sums,
         }
         key = figures[by.replace("-", "_")]
-        order = np.lexsort((np.arange(count), key if lowest else -key, ~np.isnan(key)))
+        order = np.lexsort((np.arange(count), -key, ~np.isnan(key)))
         return [
             names[i]
             | {"visits": int(visits[i])}
@@ -87,23 +80,9 @@ class LedgerRows:
                 f"no sequence here has the id {name!r}; ids look like {self.ids[0]!r}"
             )
         place = self.ids.index(name)
-        its = self.visits.where(np.flatnonzero(self._places == place))
-        steps = self.visits.steps - self.first_step
-        sums = np.bincount(steps, self.visits.losses.astype(np.float64))
-        means = sums / np.maximum(np.bincount(steps), 1)
         visits = [
-            {
-                "step": step,
-                "nominal_time": time,
-                "loss": loss,
-                "num_samples": samples,
-                "mean_loss_of_step": mean,
-            }
-            for step, time, _, samples, loss, mean in zip(
-                *(column.tolist() for column in its),
-                means[its.steps - self.first_step].tolist(),
-                strict=True,
-            )
+            {"step": step, "nominal_time": time, "loss": loss, "num_samples": samples}
+            for step, time, _, samples, loss in self.visits[self._places == place].tolist()
         ]
         return self.corpora[place], visits
 
@@ -125,9 +104,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what decides: the mean loss of the visits (default), its mean per sample, the "
         "last loss, or their sum",
     )
-    flag(parser, "--lowest", "the lowest first")
-    option(parser, "--from-step N", whole, default=0)
-    option(parser, "--to-step N", whole)
     option(parser, "--rows N", count, f"to show; {_ROWS} by default", _ROWS)
 
 
@@ -139,7 +115,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
             "sweephand ledger",
             "usage: sweephand ledger show LEDGER ID, or sweephand ledger top LEDGER\n",
         )
-    rows = LedgerRows(arguments.ledger, arguments.from_step, arguments.to_step)
+    rows = LedgerRows(arguments.ledger)
     facts: Answer = {
         "ledger": str(arguments.ledger),
         "steps": [rows.first_step, rows.last_step],
@@ -153,16 +129,12 @@ def _rank(
     rows: LedgerRows, arguments: argparse.Namespace, facts: Answer, screen: Screen
 ) -> Answer:
     """Show the sequences or corpora by their losses."""
-    by, lowest, most = arguments.by, arguments.lowest, arguments.rows
-    facts |= {"by": by, "lowest": lowest}
-    if arguments.question == "top":
-        found = rows.ranked(by, lowest=lowest, of_corpora=False)[:most]
-        facts["sequences"], names = found, ["id", "corpus"]
-        heading = f"Sequences of {'lowest' if lowest else 'highest'} loss, by {by}"
-    else:
-        found = rows.ranked(by, lowest=lowest, of_corpora=True)
-        facts["corpora"], names = found, ["corpus"]
-        heading = "Loss by corpus"
+    by, most, is_top = arguments.by, arguments.rows, arguments.question == "top"
+    found = rows.ranked(by, of_corpora=not is_top)
+    if is_top:
+        found = found[:most]
+    facts |= {"by": by, ("sequences" if is_top else "corpora"): found}
+    names = ["id", "corpus"] if is_top else ["corpus"]
     screen.facts(
         {
             "ledger": facts["ledger"],
@@ -171,7 +143,7 @@ def _rank(
             "sequences": in_count(len(rows.ids)),
         }
     )
-    screen.heading(heading)
+    screen.heading(f"Sequences of highest loss, by {by}" if is_top else "Loss by corpus")
     screen.table(
         [*names, "visits", "mean loss", "per sample", "last", "sum"],
         [
@@ -204,14 +176,13 @@ def _show(
     )
     screen.heading("Visits" if len(visits) <= arguments.rows else "The last visits")
     screen.table(
-        ["step", "nominal time", "loss", "samples", "mean loss of its step"],
+        ["step", "nominal time", "loss", "samples"],
         [
             [
                 in_count(one["step"]),
                 in_count(one["nominal_time"]),
                 _in_digits(one["loss"]),
                 in_count(one["num_samples"]),
-                _in_digits(one["mean_loss_of_step"]),
             ]
             for one in visits[-arguments.rows :]
         ],

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sweephand import DataError, Minibatch, MinibatchSource, StateError
-from sweephand.ext.follow.ledger.step_log import StepFile, StepLog
+from sweephand.ext.follow.step_log import StepFile, StepLog
 from sweephand.extend import (
     Plan,
     Position,
