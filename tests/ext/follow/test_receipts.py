@@ -277,7 +277,7 @@ class TestFiles:
         with sh.train.Receipts(folder) as receipts:
             self.record(receipts, 1, 3)
         with sh.train.Receipts(folder) as receipts:
-            receipts.load_state_dict({"step": 2})
+            receipts.rewind(2)
             with pytest.raises(sh.StateError, match="is of another corpus or order"):
                 self.record(receipts, 3, 3, **options)
             self.record(receipts, 3, 4)

@@ -118,7 +118,8 @@ class CriticalBatchSize(Activity):
     Each branch trains the same ``num_samples`` label samples from the same moment, with
     minibatches of the present size B, then 2 B, 4 B and so on. Its smoothed loss at the end is
     compared with that of B. The critical size is the largest one whose loss, and that of all
-    before it, is within the tolerance. The branches leave no trace: parameters, learners, loss
+    before it, is within the tolerance. Losses are smoothed: after an eighth of ``num_samples``
+    one weighs 1/e. The branches leave no trace: parameters, learners, loss
     scale, source, random states, ledgers, progress and counters are restored bit for bit, and
     training continues with its size and rates. They cost ``num_samples`` each.
 
@@ -137,9 +138,6 @@ class CriticalBatchSize(Activity):
         Growth of the rate of the mean gradient with k B: by the root of k, as suits Adam and
         similar optimizers, or by k, as suits SGD. Rates with a reference size, which are linear
         in the minibatch, are accounted for. Momenta stay those of their schedules.
-    smoothing_samples : int, optional
-        Label samples after which a loss weighs 1/e in the smoothed one; by default an eighth
-        of ``num_samples``.
     frequency : None, int or (int, unit)
         Frequency of the measurement in a session, as of other actions. None: once, at its end.
 
@@ -175,7 +173,6 @@ class CriticalBatchSize(Activity):
     max_size: int = 2**20
     tolerance: float = 0.01
     learning_rate_rule: ScalingRule = "sqrt"
-    smoothing_samples: int | None = None
     frequency: FrequencySpec = (1, "epoch")
 
     name = "critical batch size"
@@ -192,8 +189,6 @@ class CriticalBatchSize(Activity):
                 "learning_rate_rule must be 'sqrt' or 'linear', got "
                 f"{self.learning_rate_rule!r}"
             )
-        if self.smoothing_samples is not None:
-            check_int("smoothing_samples", self.smoothing_samples)
         super().__init__(frequency=Frequency.parse("frequency", self.frequency))
         self.branches: BatchSizeBranches | None = None
 
@@ -259,12 +254,19 @@ class CriticalBatchSize(Activity):
     def branch(self, run: TrainingRun, present: int) -> BatchSizeBranches:
         """Return the results of the branches of a run with minibatches of a present size."""
         found = BatchSizeBranches((), self.tolerance)
-        smoothing = self.smoothing_samples or max(1, self.num_samples // 8)
         for size in self._sizes(present):
             growth = size / present
             factor = growth if self.learning_rate_rule == "linear" else math.sqrt(growth)
-            results = trial_branch(run, size, self.num_samples, growth, factor, smoothing)
-            branch = BatchSizeBranch(size, factor, *results)
+            loss = SmoothedLoss(self.num_samples / 8)
+            with run.without_trace(loss.update):
+                for learner in run.trainer.model.learners:
+                    # Rates with a reference size grow with the minibatch by themselves.
+                    is_linear = learner.pace.reference_size is not None
+                    learner.pace.factor *= factor / growth if is_linear else factor
+                minibatches = _minibatches(run, size, self.num_samples)
+                is_finite = train_minibatches(run, minibatches)
+            value = loss.value if is_finite else math.nan
+            branch = BatchSizeBranch(size, factor, loss.num_steps, value)
             found = BatchSizeBranches((*found.branches, branch), self.tolerance)
             if not found.is_within(branch):
                 break
@@ -276,29 +278,6 @@ class CriticalBatchSize(Activity):
         while size <= min(self.max_size, self.num_samples // LEAST_STEPS):
             yield size
             size *= 2
-
-
-def trial_branch(
-    run: TrainingRun,
-    size: int,
-    num_samples: int,
-    growth: float,
-    rate_factor: float,
-    smoothing: float,
-) -> tuple[int, float]:
-    """Train on a number of label samples, and return steps and loss.
-
-    The size and the rates of mean gradients grow by factors. The loss is smoothed over label
-    samples, and NaN if training fails.
-    """
-    window = SmoothedLoss(smoothing)
-    with run.without_trace(window.update):
-        for learner in run.trainer.model.learners:
-            # Scheduled rates with a reference size grow with the minibatch by themselves.
-            is_linear = learner.pace.reference_size is not None
-            learner.pace.factor *= rate_factor / growth if is_linear else rate_factor
-        is_finite = train_minibatches(run, _minibatches(run, size, num_samples))
-    return window.num_steps, window.value if is_finite else math.nan
 
 
 def _minibatches(run: TrainingRun, size: int, num_samples: int) -> Iterator[tuple[Data, int]]:
@@ -315,13 +294,7 @@ def _minibatches(run: TrainingRun, size: int, num_samples: int) -> Iterator[tupl
 
 
 class SmoothedLoss:
-    """Loss of steps, smoothed over samples for minibatches of any size.
-
-    Attributes
-    ----------
-    num_steps : int
-        How many steps there were.
-    """
+    """Loss of steps, smoothed over samples for minibatches of any size."""
 
     def __init__(self, smoothing: float) -> None:
         self._smoothing = smoothing

@@ -369,22 +369,22 @@ def sequence_losses(minibatch: Minibatch, losses: Any) -> NDArray[np.float32]:
     single number is the loss of a share of one sequence. Sums are made in float64. ValueError
     is raised if losses have another shape, or those in the gaps of a dense array are not 0.
     """
-    values = _as_array(losses)
+    if hasattr(losses, "detach"):  # a tensor, which may be of a type that NumPy lacks
+        losses = losses.detach().float().cpu().numpy()
+    values = np.ascontiguousarray(losses, np.float32)
     wanted = "a ledger needs a loss for each sequence of the minibatch"
     data, width = find_losses(minibatch, values.shape, wanted)
     if data is None:
         return values.reshape(-1)[: minibatch.num_sequences].copy()  # the caller's may change
     if width is None:
-        return _sums(values, data.offsets[:-1], data.lengths).astype(np.float32)
+        begins, sizes = (
+            np.ascontiguousarray(one).view(np.uint64)
+            for one in (data.offsets[:-1], data.lengths)
+        )
+        return _core.train.segment_sums(values.reshape(-1), begins, sizes).astype(np.float32)
     sums = _sums_of_cells(minibatch, data, values, width)
     _refuse_gaps(sums[:-1], float(sums[-1]))
     return sums[:-1].astype(np.float32)
-
-
-def _as_array(losses: Any) -> NDArray[np.float32]:
-    if hasattr(losses, "detach"):  # a tensor, which may be of a type that NumPy lacks
-        losses = losses.detach().float().cpu().numpy()
-    return np.ascontiguousarray(losses, np.float32)
 
 
 def _sums_of_cells(
@@ -401,15 +401,6 @@ def _sums_of_cells(
         if minibatch.layout.assemble_options.pad_left:
             cells[:, 1] = data.dense_shape[1] - sizes
     return _core.train.row_sums(values.reshape(-1), cells, sizes, width)
-
-
-def _sums(
-    values: NDArray[np.float32], begins: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    begins, sizes = np.ascontiguousarray(begins), np.ascontiguousarray(sizes)
-    return _core.train.segment_sums(
-        values.reshape(-1), begins.view(np.uint64), sizes.view(np.uint64)
-    )
 
 
 def _refuse_gaps(sums: NDArray[np.float64], total: float) -> None:
@@ -488,8 +479,8 @@ class LossLedger(StepLog[LedgerFile]):
         Raises
         ------
         FileExistsError
-            If the ledger has this step or later ones, has not gone back (`rewind`,
-            `load_state_dict`, a restored trainer), and is not to be overwritten.
+            If the ledger has this step or later ones, has not gone back (`rewind`, a
+            restored trainer), and is not to be overwritten.
         OSError
             If it cannot be written, or something else writes there.
         DataError

@@ -508,7 +508,12 @@ class Receipts(StepLog[WrittenReceipts]):
             content = self._content_of(minibatch, streams)
         if self._writes:
             file = self._ready(step - 1)
-            plan = self._plan_of(minibatch)
+            plan = minibatch.origin or (self._source and self._source.timeline)
+            if not isinstance(plan, Plan):
+                raise ValueError(
+                    "this minibatch came from another process and does not know its order: "
+                    "give Receipts(path, source=source)"
+                )
             self._check(file, plan, minibatch, step, streams)
             planned = minibatch.planned
             time, asked = planned.nominal_time, planned.request
@@ -535,15 +540,6 @@ class Receipts(StepLog[WrittenReceipts]):
         plans, asked = self._plans[1], minibatch.planned.request
         plans.go_to(minibatch.position)
         return plans.next(asked.num_samples, crosses_sweeps=asked.crosses_sweeps)
-
-    def _plan_of(self, minibatch: Minibatch) -> Plan:
-        found = minibatch.origin or (self._source and self._source.timeline)
-        if not isinstance(found, Plan):
-            raise ValueError(
-                "this minibatch came from another process and does not know its order: give "
-                "Receipts(path, source=source)"
-            )
-        return found
 
     def _check(
         self,

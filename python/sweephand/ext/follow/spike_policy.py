@@ -190,8 +190,11 @@ class SpikePolicy(Activity):
         SpikeError
             If a callback asks for it, or there are too many.
         """
-        self._resolve()
-        self._begin = self.run.source.position
+        suspicion, source = self._suspicion, self.run.source
+        if suspicion and source.current_position >= suspicion.places[0].begin.time:
+            self._suspicion = None
+            self._leave_out(suspicion, SpikeTrials(self.run, self.threshold, suspicion))
+        self._begin = source.position
 
     def note_minibatch(self, size: int, minibatch: Data, num_samples: int) -> None:
         """Note the minibatch of the next step, and the size that was requested."""
@@ -223,17 +226,6 @@ class SpikePolicy(Activity):
         self.run.announce(f"step {seen.step} spikes: back to step {moment.step}")
         return True
 
-    def _resolve(self) -> None:
-        """Find the cause, once training has come to the first suspect again."""
-        suspicion = self._suspicion
-        if suspicion is None:
-            return
-        if self.run.source.current_position < suspicion.places[0].begin.time:
-            return
-        self._suspicion = None
-        trials = SpikeTrials(self.run, self.threshold, suspicion)
-        self._leave_out(suspicion, trials)
-
     def _failed(self, name: str) -> Seen | None:
         """Return the first step after the last applied step, which has no figure."""
         for place in self.moments.places:
@@ -261,7 +253,8 @@ class SpikePolicy(Activity):
         if cause and action == "bisect":
             banned = trials.find_spiking(cause, spike.ids)
         outcome: SpikeOutcome = "banned" if banned else _OUTCOMES[action]
-        if self._has_too_many(outcome):
+        counted = [one for one in self.report.spikes if one.outcome != "ignored"]
+        if outcome != "ignored" and len(counted) >= self.max_spikes:
             outcome = "stopped"
         elif outcome == "banned":
             source.events.ban(list(banned), at=begin)
@@ -297,10 +290,6 @@ class SpikePolicy(Activity):
                 f"got {answer!r:.100}"
             )
         return answer
-
-    def _has_too_many(self, outcome: SpikeOutcome) -> bool:
-        counted = [one for one in self.report.spikes if one.outcome != "ignored"]
-        return outcome != "ignored" and len(counted) >= self.max_spikes
 
     def _record(self, spike: Spike, action: SpikeAction | None) -> None:
         """Add a spike to the report, and raise if it is the end."""

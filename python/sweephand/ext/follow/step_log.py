@@ -1,6 +1,6 @@
 """Log of every step of a run: a folder with a file for each worker.
 
-It knows its steps and is given the step to go back to, so it is part of no checkpoint.
+It is given the step to go back to, so it is part of no checkpoint.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import errno
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from sweephand import Minibatch
 from sweephand.extend import (
@@ -24,8 +24,6 @@ from sweephand.extend import (
     check_flag,
     check_int,
     check_path,
-    decode,
-    reading,
 )
 from sweephand.train import Record
 
@@ -99,28 +97,21 @@ def _open_alone(path: Path, kind: str, what: str) -> AppendedFile:
 
     File systems without locks refuse no writer.
     """
-    lock = FileLock(path)
-    try:
-        while not (_is_taken(lock, kind, what) and lock.is_current):
-            lock.close()
-            lock = FileLock(path)
-    except BaseException:
+    while True:
+        lock = FileLock(path)
+        try:
+            is_free = lock.take(wait=False)
+        except OSError:  # file systems that know no locks
+            is_free = True
+        if is_free and lock.is_current:
+            return AppendedFile(lock, _KEPT)
         lock.close()
-        raise
-    return AppendedFile(lock, _KEPT)
-
-
-def _is_taken(lock: FileLock, kind: str, what: str) -> bool:
-    try:
-        if lock.take(wait=False):
-            return True
-    except OSError:  # file systems that know no locks
-        return True
-    reason = (
-        f"another run, or another {kind} of this one, writes to this {what}; close that "
-        "one, or give each its own"
-    )
-    raise BlockingIOError(errno.EWOULDBLOCK, reason, str(lock.path))
+        if not is_free:
+            reason = (
+                f"another run, or another {kind} of this one, writes to this {what}; close "
+                "that one, or give each its own"
+            )
+            raise BlockingIOError(errno.EWOULDBLOCK, reason, str(path))
 
 
 File = TypeVar("File", bound=StepFile)
@@ -226,17 +217,6 @@ class StepLog(Observer, ABC, Generic[File]):
         if closing is not None:
             closing()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the last step, for loops without a trainer; all records are on disk."""
-        self.flush(to_disk=True)
-        return {"step": self._step}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go back to the step of a state: `rewind`."""
-        with reading(self.what):
-            step = decode(int, state["step"], "step")
-        self.rewind(step)
-
     def report(self, record: Record) -> bool:
         """Write buffered data where a run writes its progress."""
         if record.kind != "change":
@@ -268,7 +248,7 @@ class StepLog(Observer, ABC, Generic[File]):
         for path in self._left_files():
             with closing(self._open_file(path)) as left:
                 prepare(left)
-        file = self._open_file(file_of_worker(self._folder, self._partition_index, self.suffix))
+        file = self._open_file(self._folder / f"{self._partition_index}{self.suffix}")
         try:
             prepare(file)
         except BaseException:
@@ -293,11 +273,6 @@ class StepLog(Observer, ABC, Generic[File]):
             )
             raise FileExistsError(errno.EEXIST, reason, str(self._folder))
         file.rewind(step)
-
-
-def file_of_worker(folder: Path, index: int, suffix: str) -> Path:
-    """Return the file that a worker writes to."""
-    return folder / f"{index}{suffix}"
 
 
 def worker_files(folder: Path, suffix: str) -> dict[int, Path]:
