@@ -1,6 +1,5 @@
 """What the commands say is so."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -176,11 +175,6 @@ def test_find_is_the_inverse_of_trace(tokens: Path, sweep: int, call: Call) -> N
     assert found["sweep"] == sweep
 
 
-def test_find_says_how_ids_look(tokens: Path, call: Call) -> None:
-    answer = call("find", tokens, "?", "--json")
-    assert answer.facts["hint"] == "here ids look like 'tokens.npz__0'"
-
-
 def test_verify_looks_at_everything(tokens: Path, call: Call) -> None:
     options = ["--size", 300, "--workers", 3, "--places", 4, "--chunk-size", 5]
     answer = call("verify", tokens, *options, "--window-chunks", 12, "--lanes", 4, "--json")
@@ -190,13 +184,6 @@ def test_verify_looks_at_everything(tokens: Path, call: Call) -> None:
     assert planned["looked_at"] > 25
     assert resumed["looked_at"] == shared["looked_at"] > 4
     assert not any(check["broken"] for check in answer.facts["checks"])
-
-
-def test_verify_compares_objects(tmp_path: Path, call: Call) -> None:
-    lines = [json.dumps({"m": [{"role": "user", "content": str(n)}]}) for n in range(30)]
-    (tmp_path / "chat.jsonl").write_text("\n".join(lines))
-    answer = call("verify", tmp_path / "chat.jsonl", "--size", 7)
-    assert answer.code == 0, answer.err
 
 
 def test_verify_notices_a_resume_at_a_wrong_place(

@@ -17,18 +17,6 @@ def strict(text: str) -> object:
     return json.loads(text, parse_constant=refuse)
 
 
-def test_a_wrong_usage_says_where_and_what_to_do(tokens: Path, call: Call) -> None:
-    answer = call("plan", tokens, "--size", 0, "--json")
-    assert (answer.code, answer.err) == (2, "")
-    assert answer.facts == {
-        "ok": False,
-        "code": "wrong-usage",
-        "error": "argument --size: must be positive, got '0'",
-        "where": {"command": "plan"},
-        "hint": "sweephand plan --help",
-    }
-
-
 def test_an_error_of_the_data_has_its_place(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": [1, 2]}\n{"a": [1, 2\n{"a": [1, 2]}\n')

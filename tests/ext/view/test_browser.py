@@ -56,7 +56,7 @@ def url() -> Iterator[str]:
     viewer.close()
 
 
-@pytest.fixture(params=[(1200, "light"), (400, "light"), (400, "dark")], ids=str)
+@pytest.fixture(params=[(1200, "light"), (400, "dark")], ids=str)
 def page(request: pytest.FixtureRequest, browser: Any, url: str) -> Iterator[Any]:
     """A page of which every message, error and request is kept."""
     width, scheme = request.param
@@ -88,64 +88,12 @@ def test_the_keys_walk_forward_and_back(page: Any) -> None:
     assert heading(page) == "step 1"
 
 
-def test_all_is_reached_by_tab_and_a_search_leads_to_its_id(page: Any) -> None:
+def test_a_search_leads_to_its_id(page: Any) -> None:
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.name") == "search"
     page.keyboard.type("a/array__5")
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("begins at nominal time")
-    reached = set()
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.name || document.activeElement.id"))
-        reached.add(page.evaluate("document.activeElement.className"))
-    assert {"previous", "next", "step", "time", "search", "sweep", "size", "workers"} <= reached
-    assert {"rank", "layout", "length", "cells", "wide"} <= reached
-
-
-def test_nothing_is_wider_than_the_screen(page: Any, url: str) -> None:
-    for query in (
-        "",
-        "?workers=4",
-        "?layout=truncatedbptt&length=16",
-        "?search=array",
-        "?layout=frames",
-    ):
-        page.goto(url + query)
-        inner = page.evaluate("document.documentElement.clientWidth")
-        assert page.evaluate("document.documentElement.scrollWidth") <= inner
-
-
-def test_text_stands_out_from_its_ground(page: Any) -> None:
-    """Contrast of at least 4.5, as WCAG asks for, of everything that holds text."""
-    worst = page.evaluate(
-        """() => {
-          const light = (colour) => {
-            const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => {
-              const value = part / 255;
-              return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-            });
-            return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-          };
-          const ground = (element) => {
-            for (let one = element; one; one = one.parentElement) {
-              const colour = getComputedStyle(one).backgroundColor;
-              if (!/, 0\\)$|transparent/.test(colour)) return colour;
-            }
-            return "rgb(255, 255, 255)";
-          };
-          const found = [];
-          for (const element of document.querySelectorAll("main *:not(svg *)")) {
-            const own = [...element.childNodes].some((n) => n.nodeType == 3 && n.data.trim());
-            if (!own || element.closest(".off, option")) continue;
-            const a = light(getComputedStyle(element).color) + 0.05;
-            const b = light(ground(element)) + 0.05;
-            found.push([Math.max(a, b) / Math.min(a, b), element.outerHTML.slice(0, 80)]);
-          }
-          return found.sort((one, other) => one[0] - other[0])[0];
-        }"""
-    )
-    assert worst[0] >= 4.5, worst
 
 
 def test_a_file_of_data_that_look_like_a_script_runs_none(browser: Any, tmp_path: Path) -> None:

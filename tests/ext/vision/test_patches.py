@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import struct
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -304,22 +303,8 @@ def large_pictures() -> list[bytes]:
     return [*pictures, small]
 
 
-def renamed(sequence: dict[str, Any]) -> dict[str, Any]:
-    return {"image": sequence["image"], "tokens": sequence["tokens.npy"]}
-
-
 def large_documents(form: str, folder: Path) -> sh.Deserializer:
     pictures = large_pictures()
-    if form == "archive":
-        with tarfile.open(folder / "a.tar", "w") as archive:
-            for number, picture in enumerate(pictures):
-                words = io.BytesIO()
-                np.save(words, np.array([7] * number + [PLACEHOLDER]))
-                for name, content in (("image", picture), ("tokens.npy", words.getvalue())):
-                    member = tarfile.TarInfo(f"{number}.{name}")
-                    member.size = len(content)
-                    archive.addfile(member, io.BytesIO(content))
-        return sh.open(folder / "a.tar").map(renamed, streams=DEFS)
     rows = [pictures[:2], pictures[2:4], [], pictures[4:], pictures[:1], pictures[2:3]]
     tokens = [[7] * number + [PLACEHOLDER] * len(row) for number, row in enumerate(rows, 1)]
     data: dict[str, list[Any]] = {"image": rows, "tokens": tokens}
@@ -331,7 +316,7 @@ def large_documents(form: str, folder: Path) -> sh.Deserializer:
 
 
 @pytest.mark.parametrize("executor", ["threads", "processes"])
-@pytest.mark.parametrize("form", ["arrays", "parquet", "archive"])
+@pytest.mark.parametrize("form", ["arrays", "parquet"])
 def test_a_header_behind_the_head_of_a_picture_is_found(
     form: str, executor: Any, tmp_path: Path, calls: dict[str, int]
 ) -> None:
@@ -341,16 +326,9 @@ def test_a_header_behind_the_head_of_a_picture_is_found(
         read_whole = calls["extent_of"]
         # A length that was told wrong is an error when its sequence is delivered.
         minibatches = list(source.minibatches(400))
-    num_pictures = {"archive": 6, "arrays": 8, "parquet": 8}[form]
-    assert sum(one["grid"].num_samples for one in minibatches) == num_pictures
+    assert sum(one["grid"].num_samples for one in minibatches) == 8
     if executor == "threads":  # the first sequence, and those with a far header, or a PNG
-        assert read_whole == {"archive": 1 + 2, "arrays": 2 + 3, "parquet": 2 + 3}[form]
-
-
-def sequences(data: sh.MinibatchData) -> list[Any]:
-    if data.asarray().ndim == 2:
-        return [row[:n] for row, n in zip(data.asarray(), data.lengths, strict=True)]
-    return np.split(data.values, data.offsets[1:-1])
+        assert read_whole == 2 + 3
 
 
 def test_the_second_start_reads_no_header(tmp_path: Path, calls: dict[str, int]) -> None:
@@ -364,26 +342,6 @@ def test_the_second_start_reads_no_header(tmp_path: Path, calls: dict[str, int])
     with sh.MinibatchSource(mapped, **LIMITED) as source:
         calls.update(extent_of=0)
         assert delivered(source, 2) == wanted
-
-
-def test_filters_keep_what_is_known_and_later_maps_ask_again(calls: dict[str, int]) -> None:
-    def short(sequence: dict[str, Any]) -> bool:
-        return len(sequence["tokens"]) < 60
-
-    def halve(sequence: dict[str, Any]) -> dict[str, Any]:
-        return {**sequence, "patches": sequence["patches"][::2]}
-
-    filtered = corpus().map(PATCHIFY).filter(short)
-    layout = sh.Packed(128, limits={"patches": 200})
-    with sh.MinibatchSource(filtered, layout=layout, max_sweeps=1) as source:
-        for minibatch in source.minibatches(512):
-            assert np.bincount(minibatch["patches"].rows, minlength=1).max() <= 200
-            assert minibatch["tokens"].lengths.max() < 60
-    with sh.MinibatchSource(filtered.map(halve), layout=layout, max_sweeps=1) as source:
-        fullest = 0
-        for minibatch in source.minibatches(512):
-            fullest = max(fullest, np.bincount(minibatch["patches"].rows, minlength=1).max())
-    assert 100 < fullest <= 200
 
 
 def test_a_map_of_one_s_own_is_planned_by_headers() -> None:

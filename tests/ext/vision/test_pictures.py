@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from typing import Any
 
 import numpy as np
@@ -63,12 +62,6 @@ def test_a_mode_becomes_what_it_stands_for(case: str) -> None:
     assert (decoded(stored(pixels, kind), channels_first=False, **options) == wanted).all()
 
 
-def test_a_palette_with_transparency_needs_no_warning() -> None:
-    palette = Image.fromarray(PIXELS).quantize(4)
-    content = stored(palette, transparency=bytes([0, 255, 255, 255]))
-    assert decoded(content).shape == (3, 12, 10)
-
-
 def test_a_stream_says_that_it_is_of_pictures() -> None:
     contents = [stored(PIXELS[: 5 + n]) for n in range(4)]
     shape = (3, 8, 6)
@@ -98,18 +91,6 @@ def test_a_sequence_of_pictures_keeps_its_length() -> None:
         films = source.next_minibatch(6)["film"].as_sequences()
     assert sorted(film.shape for film in films) == [(n, 3, 4, 4) for n in (1, 2, 3)]
     assert all((film == film[0]).all() for film in films), "frames are cut at one place"
-
-
-def test_a_filter_behind_sees_pixels() -> None:
-    def is_dark(sequence: dict[str, Any]) -> bool:
-        return bool(sequence["x"].mean() < 100)
-
-    contents = [stored(np.full((2, 2, 3), n, np.uint8)) for n in (0, 50, 200)]
-    corpus = sh.ArrayDeserializer(
-        {"x": contents}, sh.StreamDefs(x=sh.StreamDef(decode="image"))
-    )
-    with sh.MinibatchSource(corpus.filter(is_dark)) as source:
-        assert source.num_sequences_per_sweep == 2
 
 
 def damaged() -> dict[str, tuple[bytes, str]]:
@@ -158,21 +139,3 @@ def test_arguments_are_checked() -> None:
         sh.MinibatchSource(sh.ArrayDeserializer({"x": [b""]}).map(sh.decode.image("y")))
     with pytest.raises(sh.DataError, match="stored pictures are bytes, got"):
         sh.MinibatchSource(sh.ArrayDeserializer({"x": np.zeros(3)}).map(sh.decode.image("x")))
-
-
-def test_a_missing_pillow_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PIL", "PIL.Image"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"pip install 'sweephand\[image\]'"):
-        sh.decode.image("x")
-
-
-def test_a_function_among_steps_gets_pixels_that_lie_close_together() -> None:
-    def check(picture: np.ndarray) -> np.ndarray:
-        assert picture.flags.c_contiguous
-        return picture
-
-    flip = sh.images.RandomHorizontalFlip(1.0)
-    corpus = sh.ArrayDeserializer({"x": [stored(Image.new("RGB", (5, 4)))]})
-    decoded = corpus.map(sh.decode.image("x", transforms=[check, flip, check]))
-    assert sh.MinibatchSource(decoded).next_minibatch(1)["x"].values.shape == (1, 3, 4, 5)

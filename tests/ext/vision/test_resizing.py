@@ -55,18 +55,3 @@ def test_every_channel_is_resized_by_itself(channels: int, dtype: str) -> None:
         for channel in range(channels):
             alone = resized(picture[..., channel : channel + 1], (7, 40), "bicubic", box)
             assert np.array_equal(found[..., channel], alone[..., 0])
-
-
-@pytest.mark.parametrize("how", FILTERS[:4])
-@pytest.mark.parametrize(
-    "box", [(0.5, 1.25, 30, 40), (3.75, 0, 9.5, 8.125), (0, 0, 31, 41), (30, 40, 31, 41)]
-)
-def test_a_part_may_begin_within_a_pixel(
-    how: str, box: tuple[float, float, float, float]
-) -> None:
-    picture = pixels(4, (31, 41), 3)
-    top, left, bottom, right = box
-    wanted = Image.fromarray(picture).resize(
-        (12, 14), Image.Resampling[how.upper()], (left, top, right, bottom)
-    )
-    assert np.array_equal(resized(picture, (14, 12), how, box), wanted)

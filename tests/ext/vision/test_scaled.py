@@ -103,18 +103,3 @@ def test_scaled_is_part_of_a_states_fingerprint() -> None:
     source(scaled=True).restore_from_checkpoint(state)
     with pytest.raises(ValueError, match="decode_x 1 scaled"):
         source().restore_from_checkpoint(state)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "the first step needs"),
-        ({"transforms": [sh.images.CenterCrop(3)]}, "the first step needs"),
-        ({"size": 5, "mode": "L"}, "mode='RGB'"),
-    ],
-)
-def test_what_scaled_is_not_for_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        sh.decode.image("x", scaled=True, **options)
-    with pytest.raises(TypeError):
-        sh.decode.image("x", 5, scaled=1)  # type: ignore[arg-type]

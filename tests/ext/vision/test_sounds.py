@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,17 +95,6 @@ def test_damage_is_told_with_the_sequence_and_counted() -> None:
         with sh.MinibatchSource(corpus, max_sweeps=1, max_errors=1) as source:
             assert source.next_minibatch(200).num_sequences == 1
             assert len(source.errors) == 1
-
-
-def test_a_missing_library_is_named_with_what_brings_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "soundfile", None)
-    from sweephand.ext.vision.decode import sounds
-
-    monkeypatch.setattr(sounds, "soundfile", type(sounds.soundfile)("soundfile", "audio"))
-    with pytest.raises(ImportError, match=r"pip install 'sweephand\[audio\]'"):
-        sh.decode.audio("x")
 
 
 FLOATS = [0.5, -0.5, 0.25, -0.25, 1.0, -1.0, 1.5, -3.0]

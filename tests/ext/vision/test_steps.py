@@ -34,10 +34,6 @@ def test_resize_is_that_of_pillow(size: Any, shape: tuple[int, int], how: str) -
         assert abs(floats - found).max() <= 1
 
 
-def test_a_wide_picture_is_resized_by_its_height() -> None:
-    assert run(images.Resize(6), PICTURE.transpose(1, 0, 2)).shape == (6, 8, 3)
-
-
 def test_the_middle_is_cut_out_or_padded() -> None:
     assert (run(images.CenterCrop((4, 5))) == PICTURE[4:8, 2:7]).all()
     padded = run(images.CenterCrop((14, 9)))
@@ -125,19 +121,3 @@ def test_arguments_are_checked() -> None:
             make()
     with pytest.raises(TypeError, match="every one of transforms"):
         images.Compose([3])  # type: ignore[list-item]
-
-
-def test_pictures_that_a_map_leaves_of_several_sizes_are_told() -> None:
-    films = [np.zeros((2, 4, 4, 3), np.uint8), np.ones((2, 4, 4, 3), np.uint8)]
-
-    def cut(picture: Any) -> Any:
-        return picture[: 2 + picture[0, 0, 0]]
-
-    corpus = sh.ArrayDeserializer({"x": films}).map(
-        sh.images.transform("x", [cut], channels_first=False)
-    )
-    with (
-        sh.MinibatchSource(corpus, max_sweeps=1) as source,
-        pytest.raises(sh.DataError, match=r"samples of shape \(2, 4, 3\) are wanted"),
-    ):
-        list(source.minibatches(2))

@@ -197,8 +197,8 @@ def bombs() -> dict[str, bytes]:
         if features.check(feature):
             made[kind] = stored(grey, kind)
     made["TIFF"] = stored(grey, "TIFF", compression="tiff_deflate")
-    made["bits of PNG"] = stored(Image.new("1", (1400, 1400)), "PNG")
     made["a tile of TIFF"] = tile_of_tiff(16, 16, 1400)
+    made["bits of PNG"] = stored(Image.new("1", (1400, 1400)), "PNG")
     assert all(len(content) < 2**18 for content in made.values())
     return made
 

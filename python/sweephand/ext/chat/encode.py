@@ -273,19 +273,6 @@ def encode(
         Tokens that a template writes by names, such as ``{"bos_token": "<s>"}``, beside those
         that the tokenizer names; one that nobody knows is refused.
 
-    Returns
-    -------
-    callable
-        A map that measures sizes.
-
-    Raises
-    ------
-    TypeError
-        If `tokenizer` is no tokenizer.
-    ValueError
-        If an option is wrong, or there is no template. A conversation of which no mask is
-        known to the token is an error with its id.
-
     References
     ----------
     Chat templates and their ``{% generation %}``: documentation of Hugging Face's transformers.
@@ -349,16 +336,6 @@ def encode_pairs(
     truncate : {"end", "start", "drop", "error"}
         As in `encode`; a pair of which one is dropped is left out.
 
-    Returns
-    -------
-    callable
-        A map that measures sizes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `encode`.
-
     Examples
     --------
     >>> import sweephand as sh
@@ -395,13 +372,6 @@ def show(encode: EncodedMap, data: SourceData | Mapping[str, Any], number: int =
         A corpus, or the streams of one sequence.
     number : int
         Which sequence of the corpus, as it is stored.
-
-    Raises
-    ------
-    TypeError, IndexError
-        If `encode` is another map, or there is no such sequence.
-    ValueError
-        If the conversation cannot be encoded.
 
     Examples
     --------

@@ -346,7 +346,7 @@ class TextTokens:
             if one[0] == at == before[1]:
                 return number
         # Blanks that no token says to be its own: do the tokens before the place remain?
-        begin = self._encode(text[:at]).ids
+        begin: list[int] = self._encode(text[:at]).ids
         if not np.array_equal(begin, ids[: len(begin)]):
             raise ValueError(
                 f"a token is partly within an answer, at {text[max(0, at - 12) : at + 12]!r}, "

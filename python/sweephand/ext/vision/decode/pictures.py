@@ -148,19 +148,6 @@ def image(
         `RandomResizedCrop` or ``size``, makes its part smaller still: quicker for large
         pictures, and a little different. All draws stay; the state of a run names it.
 
-    Returns
-    -------
-    callable
-        A map that knows whether it is random.
-
-    Raises
-    ------
-    ImportError
-        If Pillow is not installed.
-    ValueError
-        If a mode is not known; if a step would blend numbers of mode "P"; if ``scaled`` has no
-        such first step, or another mode than RGB.
-
     Examples
     --------
     >>> import io, numpy as np, sweephand as sh

@@ -110,17 +110,6 @@ def audio(
     dtype : {"float32", "int16"}
         Floats are in [-1, 1]; as int16 they are times 32,768, and cut where they are beyond.
 
-    Returns
-    -------
-    callable
-
-    Raises
-    ------
-    ImportError
-        If soundfile is not installed, saying what to install.
-    ValueError
-        If the dtype is another, or the rate is below 1.
-
     Examples
     --------
     >>> import io, wave, numpy as np, sweephand as sh

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -40,12 +40,11 @@ def video(
     Parameters
     ----------
     stream : str, or sequence of str
-        Whose sequences have one sample: ``bytes`` of MP4, MOV, Matroska, WebM, AVI, MPEG, FLV,
-        ASF, Ogg or GIF, or a dict with the ``path`` of such a file of this machine. A dict may
-        also have ``begin`` and ``end``, in seconds: the video is the frames of
-        ``begin <= time < end``; ``num_frames``, which is compared with their number; and
-        ``frames``, [first, end] of them. Several streams, such as cameras, have equally many
-        frames and give the same ones.
+        Whose sequences have one sample: ``bytes`` of MP4, MOV, Matroska, WebM or AVI, or a dict
+        with the ``path`` of such a file of this machine. A dict may also have ``begin`` and
+        ``end``, in seconds: the video is the frames of ``begin <= time < end``; ``num_frames``,
+        which is compared with their number; and ``frames``, [first, end] of them. Several
+        streams, such as cameras, have equally many frames and give the same ones.
     frames : int
         In a clip.
     stride : int
@@ -67,18 +66,6 @@ def video(
     transforms : sequence of Transform or callable
         Of `sweephand.images`, or functions of a (height, width, 3) array. All frames of all
         streams draw the same.
-
-    Returns
-    -------
-    callable
-        A map that knows whether it is random.
-
-    Raises
-    ------
-    ImportError
-        If PyAV is not installed, saying what to install.
-    ValueError
-        If a number is below 1, or another value is not known.
 
     Examples
     --------
@@ -161,7 +148,7 @@ class VideoMap(KnownMap):
         with ExitStack() as opened:
             files = {
                 name: opened.enter_context(
-                    _open(name, sequence, self._frame_size, self.max_bytes)
+                    closing(_open(name, sequence, self._frame_size, self.max_bytes))
                 )
                 for name in self._streams
             }
@@ -229,7 +216,7 @@ class ClipLengths(Lengths):
 
     def __call__(self, sequence: Mapping[str, Any]) -> dict[str, int]:
         """Return the length of each stream: 1 or 0."""
-        with _open(self._video, sequence, None, self.max_bytes) as file:
+        with closing(_open(self._video, sequence, None, self.max_bytes)) as file:
             return dict.fromkeys(self.streams, int(file.num_frames >= self._span))
 
 

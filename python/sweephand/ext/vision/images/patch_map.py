@@ -96,11 +96,6 @@ class NativeResolution(PatchRule):
     min_pixels, max_pixels : int
         Limits of the area.
 
-    Raises
-    ------
-    ValueError
-        If a number is invalid, or the limits hold no picture.
-
     Examples
     --------
     >>> import sweephand as sh
@@ -162,11 +157,6 @@ class Tiles(PatchRule):
         Tiles of a picture.
     thumbnail : bool
         The whole picture as one tile more, last, where there are several.
-
-    Raises
-    ------
-    ValueError
-        If a number is invalid, or the size is no such multiple.
 
     Examples
     --------
@@ -335,11 +325,6 @@ def patches(
     Lengths
         Of the three streams.
 
-    Raises
-    ------
-    ImportError
-        If Pillow is not installed.
-
     Examples
     --------
     >>> import io, numpy as np, sweephand as sh
@@ -502,18 +487,6 @@ def patchify(
         all pictures are decoded once when the source is made, and the counts are kept.
     upright : bool
         Turn pictures as their EXIF orientation says.
-
-    Returns
-    -------
-    callable
-        A map that knows its sizes.
-
-    Raises
-    ------
-    ImportError
-        If Pillow is not installed.
-    ValueError
-        If one of ``mean`` and ``std`` is given alone, or is not of three numbers.
 
     Examples
     --------

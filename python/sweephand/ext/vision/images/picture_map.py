@@ -108,11 +108,6 @@ def transform(
     channels_first : bool
         The pictures are of shape (channels, height, width), before and after.
 
-    Returns
-    -------
-    callable
-        A map that knows whether it is random.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh

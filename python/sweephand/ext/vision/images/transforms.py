@@ -62,11 +62,6 @@ class Compose(Transform):
     transforms : sequence of Transform or callable
         A function takes the picture alone, as an array that lies close together.
 
-    Raises
-    ------
-    TypeError
-        If one cannot be called.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh
@@ -170,11 +165,6 @@ class Normalize(Transform):
     ----------
     mean, std : float or sequence of float
         One for all channels, or one for each.
-
-    Raises
-    ------
-    ValueError
-        If a deviation is 0; when it is called, if the picture has integers.
 
     Examples
     --------
@@ -359,11 +349,6 @@ class RandomCrop(Transform):
         Pixels that are put around the picture before.
     fill : float
         What they hold.
-
-    Raises
-    ------
-    ValueError
-        When it is called, if the picture is smaller.
 
     Examples
     --------
