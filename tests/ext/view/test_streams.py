@@ -59,13 +59,9 @@ def test_pictures_are_thumbnails_with_their_labels(shape: tuple[int, ...]) -> No
 
 
 def stored(kind: str, number: int) -> bytes:
-    if kind in ("JPEG", "PNG", "GIF", "WEBP"):
-        image, made = pytest.importorskip("PIL.Image"), BytesIO()
-        pixels = np.full((600, 400, 3), number, np.uint8)
-        image.fromarray(pixels).save(made, kind)
-        return made.getvalue()
-    soundfile, made = pytest.importorskip("soundfile"), BytesIO()
-    soundfile.write(made, np.sin(np.arange(8000) / (number + 2)), 8000, format=kind)
+    image, made = pytest.importorskip("PIL.Image"), BytesIO()
+    pixels = np.full((600, 400, 3), number, np.uint8)
+    image.fromarray(pixels).save(made, kind)
     return made.getvalue()
 
 
@@ -81,12 +77,11 @@ def test_what_is_damaged_or_unknown_is_said_and_the_others_are_shown() -> None:
     found = [
         stored("JPEG", 0)[:200],
         b"\x89PNG\r\n\x1a\n",
-        b"RIFF1234WAVE",
         b"\x00\xff" * 40,
         b"",
     ]
     page = shown(x=np.array(found * 12, object))
-    assert page.text.count("cannot be decoded: ") == 8
+    assert page.text.count("cannot be decoded: ") == 6
     assert "00 ff 00 ff" in page.text
 
 

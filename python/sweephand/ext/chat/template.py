@@ -341,7 +341,8 @@ class TextTokens:
         """Return the number of tokens before a place in the text."""
         if at in (0, len(text)):
             return len(ids) if at else 0
-        if number := found.char_to_token(at):
+        number: int | None = found.char_to_token(at)
+        if number:
             one, before = (found.token_to_chars(n) or (-1, -1) for n in (number, number - 1))
             if one[0] == at == before[1]:
                 return number

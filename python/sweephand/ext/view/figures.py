@@ -6,7 +6,7 @@ import base64
 import json
 import struct
 import zlib
-from io import BytesIO
+from codecs import getincrementaldecoder
 from itertools import islice
 from typing import Any
 
@@ -303,19 +303,14 @@ def sparse_figure(minibatch: Minibatch, key: Any) -> Markup:
     rows = []
     for number, name in enumerate(ids_of_samples(head, key, _SAMPLES)):
         begin, end = matrix.indptr[number : number + 2].tolist()
-        columns, values = matrix.indices[begin:end], matrix.data[begin:end]
+        kept = slice(begin, min(end, begin + _PAIRS))
         pairs = [
             joined([tag("code", column), f" {in_number(value)}"])
-            for column, value in zip(columns[:_PAIRS].tolist(), values[:_PAIRS], strict=True)
+            for column, value in zip(matrix.indices[kept], matrix.data[kept], strict=True)
         ]
         more = f" … {in_count(end - begin)} in all" if end - begin > _PAIRS else ""
-        rows.append(
-            tag(
-                "tr",
-                tag("th", tag("code", name), scope="row"),
-                tag("td", joined(pairs, ", "), more, class_="words"),
-            )
-        )
+        words = tag("td", joined(pairs, ", "), more, class_="words")
+        rows.append(tag("tr", tag("th", tag("code", name), scope="row"), words))
     stored = matrix.nnz / max(matrix.shape[0], 1)
     rest = and_more(len(rows), minibatch[key].num_samples, "samples")
     caption = f"{stored:.3g} of {in_count(matrix.shape[1])} columns are stored on average. "
@@ -324,16 +319,12 @@ def sparse_figure(minibatch: Minibatch, key: Any) -> Markup:
 
 
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
-soundfile: Any = OptionalModule("soundfile", extra="audio")
 
 _OBJECTS = 12
 _TEXT = 600  # characters
 _HEX = 32  # bytes
 _PIXELS = 64_000_000  # of a picture that is decoded
-_SOUND_SECONDS = 60
-_SOUND_SAMPLES = 6_000_000
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM")
-_SOUNDS = (b"fLaC", b"OggS", b"ID3")
 
 
 def objects_figure(minibatch: Minibatch, key: Any) -> Markup:
@@ -353,23 +344,19 @@ def tile_of(found: Any, name: str) -> Markup:
     if not isinstance(found, bytes):
         return _prose(found if isinstance(found, str) else _as_json(found), name)
     size = f"{in_count(len(found))} bytes"
-    riff = found[8:12] if found[:4] == b"RIFF" else None
     try:
-        if found.startswith(_PICTURES) or riff == b"WEBP":
+        if found.startswith(_PICTURES) or found[8:12] == b"WEBP":
             return captioned(_stored_picture(found, name), name, size)
-        if found.startswith(_SOUNDS) or riff == b"WAVE":
-            return captioned(*_stored_sound(found, name))
     except ImportError as error:
         return captioned(note(error), name, size)
     except Exception as error:  # damaged bytes make the decoders raise a dozen kinds
         reason = f"cannot be decoded: {type(error).__name__}: {error}"
         return captioned(note(reason[:_TEXT]), name, _hex(found))
     try:
-        return _prose(found[: 4 * _TEXT].decode("utf-8", "strict"), name)
-    except UnicodeDecodeError as error:
-        if error.start > 4 * _TEXT - 4:  # the cut is in the middle of a character
-            return _prose(found[: error.start].decode("utf-8"), name)
-    return captioned(tag("code", _hex(found), class_="hex"), name, size)
+        head, is_whole = found[: 4 * _TEXT], len(found) <= 4 * _TEXT
+        return _prose(getincrementaldecoder("utf-8")().decode(head, final=is_whole), name)
+    except UnicodeDecodeError:
+        return captioned(tag("code", _hex(found), class_="hex"), name, size)
 
 
 def _prose(found: str, name: str) -> Markup:
@@ -399,13 +386,3 @@ def _stored_picture(found: bytes, name: str) -> Markup:
         small.thumbnail((SIDE, SIDE))
         pixels: NDArray[np.uint8] = np.asarray(ImageOps.exif_transpose(small))
     return image(pixels, f"{name}, {width} by {height}")
-
-
-def _stored_sound(found: bytes, name: str) -> tuple[Markup, str, str]:
-    with soundfile.SoundFile(BytesIO(found)) as opened:
-        rate, frames = opened.samplerate, opened.frames
-        opened.seekable = lambda: False  # else it seeks afterwards, which not all codecs can
-        shown = min(frames, _SOUND_SECONDS * rate, _SOUND_SAMPLES)
-        values = opened.read(shown, always_2d=True)
-    length = f"{frames / rate:.3g} s at {in_count(rate)} Hz"
-    return wave(values, f"{name}, {length}"), name, length

@@ -246,19 +246,12 @@ def shares_table(
         ids += "…" if share.num_sequences > _IDS else ""
         is_here = worker == rank
         name = tag("a", worker, href=link(worker)) if link and not is_here else tag("b", worker)
-        bar = tag(
-            "svg",
-            tag("rect", width=f"{100 * share.num_samples / max(most, 1):.2f}%", height="100%"),
-            class_="share",
-            aria_hidden="true",
-        )
         rows.append(
             tag(
                 "tr",
                 tag("th", name, scope="row"),
                 tag("td", in_count(share.num_sequences)),
                 tag("td", in_count(share.num_samples)),
-                tag("td", bar),
                 tag("td", tag("code", ids)),
                 class_="here" if is_here else None,
                 aria_current="true" if is_here else None,
@@ -274,6 +267,6 @@ def shares_table(
     return tag(
         "section",
         tag("header", tag("h2", "Who gets what")),
-        wide_table(("worker", "sequences", "samples", "share", "ids"), rows),
+        wide_table(("worker", "sequences", "samples", "ids"), rows),
         note(even, rest),
     )
