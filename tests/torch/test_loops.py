@@ -276,14 +276,25 @@ def test_the_length_is_that_of_the_whole_iteration_in_its_middle_too() -> None:
     assert len(list(loader)) == 6
 
 
-def test_options_that_make_minibatches_are_refused() -> None:
-    dataset = sh.torch.IterableDataset(make_source(), 16)
-    with pytest.raises(TypeError, match="batch_size: the source makes the minibatches"):
-        sh.torch.DataLoader(dataset, batch_size=3, shuffle=True)
-    with pytest.raises(ValueError, match="in_order=False hands out minibatches in an order"):
-        sh.torch.DataLoader(dataset, num_workers=2, in_order=False)
-    with pytest.raises(ValueError, match="persistent_workers=True"):
-        sh.torch.DataLoader(dataset, num_workers=2, persistent_workers=True)
+@pytest.mark.parametrize(
+    ("error", "options"),
+    [
+        (TypeError, {"batch_size": 3}),
+        (TypeError, {"collate_fn": list}),
+        (ValueError, {"shuffle": True}),
+        (ValueError, {"drop_last": True}),
+        (ValueError, {"num_workers": 2, "in_order": False}),
+        (ValueError, {"num_workers": 2, "persistent_workers": True}),
+    ],
+)
+def test_options_that_make_or_reorder_minibatches_are_refused(
+    error: type[Exception], options: dict[str, Any]
+) -> None:
+    with pytest.raises(error):
+        sh.torch.DataLoader(sh.torch.IterableDataset(make_source(), 16), **options)
+
+
+def test_a_dataset_of_others_and_an_iteration_of_nothing_are_refused() -> None:
     with pytest.raises(TypeError, match=r"must be a sh\.torch\.IterableDataset"):
         sh.torch.DataLoader([1, 2])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="samples_per_iteration"):

@@ -24,10 +24,6 @@ from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
 from sweephand.torch.tensors import Tensors, tensors_of
 
-_MADE_BY_THE_SOURCE = (
-    "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "collate_fn",
-)  # fmt: skip
-
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
     """Torch's loader over a source's minibatches, which counts delivered items.
@@ -83,21 +79,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 "sh.torch.DataLoader(sh.torch.IterableDataset(source, size))"
             )
         check_int("read_ahead", read_ahead, 0, 2**16)
-        for name in _MADE_BY_THE_SOURCE:
-            if name in options:
-                raise TypeError(
-                    f"sh.torch.DataLoader() takes no {name}: the source makes the minibatches, "
-                    "sh.torch.IterableDataset(source, size) has their size, in samples"
-                )
-        if not options.get("in_order", True):
+        if not options.get("in_order", True) or options.get("persistent_workers"):
             raise ValueError(
-                "in_order=False hands out minibatches in an order that no state can tell; "
-                "leave it out"
-            )
-        if options.get("persistent_workers"):
-            raise ValueError(
-                "persistent_workers=True: processes begin with each iteration, at the position "
-                "of training; leave it out"
+                "leave out in_order=False, whose order no state can tell, and "
+                "persistent_workers=True: processes begin at the position of training"
             )
         super().__init__(dataset, batch_size=None, collate_fn=_as_it_is, **options)
         # Where the items begin that were read ahead, and where the next one does.
@@ -160,13 +145,6 @@ def _same(one: Position, other: Position) -> bool:
 
 
 _NEVER = 2**63
-_FRAMES = 8  # between a dataset and the loader, at most
-_STACKS = (
-    "the loader would stack {} minibatches, by its batch_size: give batch_size=None, or use "
-    "sh.torch.DataLoader(dataset), which Hugging Face's trainers return from "
-    "get_train_dataloader; how many samples a minibatch has is the size of "
-    "sh.torch.IterableDataset(source, size)"
-)
 _LIGHTNING = {"lightning", "pytorch_lightning"}
 # That several processes would deliver the same: here the first one delivers all.
 _OF_LENGTHS = "Your `IterableDataset` has `__len__` defined"
@@ -285,14 +263,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         request = self.source.timeline.request(
             self.size, num_partitions, index, crosses_sweeps=self._samples != "sweep"
         )
-        stacked = _stacked_by_loader()
         while self.source.current_position < end:
             minibatch = self.source.cursor.next(request)
             if not minibatch:
                 break
             item = self._to_item(minibatch)
-            if stacked and isinstance(item, dict) and not isinstance(item, Tensors):
-                raise TypeError(_STACKS.format(stacked))
             if self._counted:
                 position = minibatch.next_position
                 yield Delivered(item, (position.time, list(position.progress)))
@@ -399,28 +374,8 @@ def _leave_whole() -> None:
 
 def _take_the_only_one(batch: Sequence[Whole], *, collate_fn_map: object = None) -> Whole:
     if len(batch) > 1:
-        raise TypeError(_STACKS.format(len(batch)))
+        raise TypeError(
+            f"the loader would stack {len(batch)} minibatches: give batch_size=None, or use "
+            "sh.torch.DataLoader(dataset); the dataset has the size, in samples"
+        )
     return batch[0]
-
-
-def _stacked_by_loader() -> int:
-    """Return the number of items that the calling loader would stack, or 0.
-
-    A loader tells a dataset nothing of it, so it is looked for in the frames that call.
-    """
-    frame = sys._getframe(2)
-    for _ in range(_FRAMES):
-        fetcher = frame.f_locals.get("self")
-        if isinstance(fetcher, loader_parts.fetch._IterableDatasetFetcher):
-            batch = frame.f_locals.get("possibly_batched_index") or ()
-            collate = fetcher.collate_fn
-            collate = getattr(collate, "data_collator", collate)  # as transformers wraps it
-            room = str(getattr(collate, "__module__", type(collate).__module__))
-            if room.startswith("transformers."):
-                return len(batch)
-            is_torchs = collate is loader_parts.collate.default_collate
-            return len(batch) if is_torchs and len(batch) > 1 else 0
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return 0

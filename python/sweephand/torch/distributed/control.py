@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 from zlib import crc32
@@ -190,7 +190,7 @@ class Control(Workers):
         Parameters
         ----------
         counts : sequence of int
-            At most 12 numbers to be summed; of ranks with the same data one counts.
+            Numbers to be summed; of ranks with the same data one counts.
         error : Exception, optional
             Why this rank cannot go on.
         stop : bool
@@ -221,16 +221,16 @@ class Control(Workers):
         return Agreement(sums, self.is_stopped)
 
     def sum(self, values: Sequence[int]) -> list[int]:
-        """Return the sum over the workers of each of up to 16 integers."""
+        """Return the sum over the workers of each integer."""
         if self._exchange is None:
             return list(values)
         return self._exchange.sum(values if self.counts else [0] * len(values))
 
     def sum_floats(self, values: Sequence[float]) -> list[float]:
-        """Return the sum over the workers of each of up to 16 numbers."""
+        """Return the sum over the workers of each number."""
         if self._exchange is None:
             return list(values)
-        return self._exchange.sum_floats(values if self.counts else [0.0] * len(values))
+        return self._exchange.sum(values if self.counts else [0] * len(values), torch.float64)
 
     def any(self, vote: bool) -> bool:
         """Return True if any rank votes yes."""
@@ -279,8 +279,10 @@ class Control(Workers):
         others = [rank for rank, one in enumerate(places) if one != places[0]]
         reason = "ranks of one worker have different shares of a minibatch"
         if others:
-            here, there = _words_of(places[0]), _words_of(places[others[0]])
-            reason = f"rank {others[0]} is to train on {there}, rank 0 on {here}"
+            reason = (
+                f"rank {others[0]} is to train on another minibatch than rank 0: nominal time, "
+                f"samples and progress are {places[others[0]]} there, {places[0]} on rank 0"
+            )
         advice = "make all sources alike, as guard(source) checks, and ask for the same sizes"
         raise exchange.known(WorkerError(f"{reason}: {advice}", tuple(others)))
 
@@ -312,17 +314,6 @@ def _place_of(minibatch: object) -> tuple[int, ...]:
     return (plan.nominal_time, plan.num_samples, *plan.next.progress)
 
 
-def _words_of(place: tuple[int, ...]) -> str:
-    """Return the same in words."""
-    if not place:
-        return "an object that is no minibatch of a source"
-    time, *rest = place
-    if not rest:
-        return f"nothing, as its data end at nominal time {time}"
-    progress = f", with progress {rest[1:]}" if rest[1:] else ""
-    return f"{rest[0]} samples at nominal time {time}{progress}"
-
-
 def _share_of(minibatch: object) -> bytes:
     """Return which sequences a share has."""
     plan = getattr(minibatch, "_plan", None)
@@ -341,7 +332,6 @@ _BROKEN = (
 
 _KNOWN = "_known_to"  # an attribute of errors: True, or the exchange that has asked
 _PATIENCE = timedelta(minutes=30)  # while one rank saves
-SIZE = 16  # integers that one sum has room for
 
 
 class Exchange:
@@ -363,22 +353,11 @@ class Exchange:
         self._board = NoticeBoard(self._group)
         self.rank, self.num_ranks = self._group.rank(), self._group.size()
         self.number = 0
-        self._integers = torch.zeros(SIZE, dtype=torch.int64)
-        self._memory = self._integers.numpy()
 
-    def sum(self, values: Sequence[int]) -> list[int]:
-        """Return the sum over all ranks of each of up to 16 integers."""
-        self.number += 1
-        count = len(values)
-        self._memory[:count] = values
-        self._memory[count:] = 0
-        self._reduce(self._integers, self._sum)
-        found: list[int] = self._memory[:count].tolist()
-        return found
-
-    def sum_floats(self, values: Sequence[float]) -> list[float]:
+    def sum(self, values: Sequence[float], dtype: torch.dtype = torch.int64) -> list[Any]:
         """Return the sums of numbers over all ranks."""
-        numbers = torch.tensor(values, dtype=torch.float64)
+        self.number += 1
+        numbers = torch.tensor(values, dtype=dtype)
         self._reduce(numbers, self._sum)
         return numbers.tolist()
 
@@ -401,7 +380,7 @@ class Exchange:
 
     def post_error(self, error: BaseException) -> None:
         """Leave an error for the other ranks, which find it when exchanges fail."""
-        self._board.post(self.number, error)
+        self._board.post(self.number, ErrorMessage.of(error, self.rank))
 
     def explain(self, error: BaseException, waited: timedelta | None = None) -> Exception:
         """Return why a collective has failed: the error of a rank, or the silent ranks."""
@@ -420,7 +399,7 @@ class Exchange:
             silent,
         )
         if silent:
-            self._board.post_lost(self.number, lost)
+            self._board.post(self.number, (str(lost), silent))
         setattr(lost, _KNOWN, self)  # other ranks may know more: they have boards of their own
         return lost
 
@@ -510,45 +489,32 @@ def guard(source: MinibatchSource, control: Control | None = None) -> None:
     control = control or Control()
     mine, error = {}, None
     try:
-        mine = fingerprint(source)
+        settings = source.timeline.options
+        mine = {
+            **source.get_checkpoint_state(),
+            "limit in samples": source.timeline.limit,
+            "balance": Attention() if settings.balance == "attention" else settings.balance,
+            "micro_batch_rows": source.layout.micro_batch_rows,
+            "max_errors": settings.max_errors,
+            "version of sweephand": version("sweephand"),
+        }
     except Exception as caught:
         error = caught
     control.agree(error=error)
-    if reason := differences(control.gather(mine)):
-        raise ValueError(f"the sources of the ranks differ: {reason}")
-
-
-def fingerprint(source: MinibatchSource) -> dict[str, Any]:
-    """Return the settings that must be the same on all ranks, by name."""
-    try:
-        mine = version("sweephand")
-    except PackageNotFoundError:  # it runs from its sources
-        mine = "unknown"
-    settings = source.timeline.options
-    return {
-        **source.get_checkpoint_state(),
-        "limit in samples": source.timeline.limit,
-        "balance": Attention() if settings.balance == "attention" else settings.balance,
-        "micro_batch_rows": source.layout.micro_batch_rows,
-        "max_errors": settings.max_errors,
-        "version of sweephand": mine,
-    }
-
-
-def differences(fingerprints: list[dict[str, Any]]) -> str:
-    """Describe how ranks differ from the first; "" if none does."""
+    first, *others = control.gather(mine)
     apart: dict[str, list[int]] = {}
-    for rank, theirs in enumerate(fingerprints):
-        for name in sorted(fingerprints[0].keys() | theirs.keys()):
-            here, there = fingerprints[0].get(name), theirs.get(name)
+    for rank, theirs in enumerate(others, 1):
+        for name in sorted(first.keys() | theirs.keys()):
+            here, there = first.get(name), theirs.get(name)
             if here != there:
                 how = f"{name} is {there!r} there and {here!r} on rank 0"
                 apart.setdefault(how, []).append(rank)
-    said = [
-        f"rank{'s' * (len(ranks) > 1)} {some_of(ranks, _MOST)}: {how}"
-        for how, ranks in list(apart.items())[:_MOST]
-    ]
-    return "; ".join(said)
+    if apart:
+        said = [
+            f"rank{'s' * (len(ranks) > 1)} {some_of(ranks, _MOST)}: {how}"
+            for how, ranks in list(apart.items())[:_MOST]
+        ]
+        raise ValueError(f"the sources of the ranks differ: {'; '.join(said)}")
 
 
 class RankDesk(RemoteDesk):

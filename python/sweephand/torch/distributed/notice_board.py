@@ -57,14 +57,12 @@ class NoticeBoard:
             target=_listen, args=(ref(self),), name="sweephand notice board", daemon=True
         ).start()
 
-    def post(self, number: int, error: BaseException) -> None:
-        """Leave word of an error that this rank has met after exchange `number`."""
-        message = ErrorMessage.of(error, self._rank)
-        self._post(number, message)
-
-    def post_lost(self, number: int, error: WorkerError) -> None:
-        """Leave word of the ranks that are lost."""
-        self._post(number, (str(error), error.ranks))
+    def post(self, number: int, word: object) -> None:
+        """Leave word after exchange `number`: an `ErrorMessage`, or arguments of a `WorkerError`."""
+        self._word = pickle.dumps((number, word)).hex().encode()
+        _in_time(lambda: self._store.set("word", self._word))
+        if self._rank in self._holder:
+            time.sleep(3 * _HEARING)  # the store is gone with this process: all hear it before
 
     def ask(self, number: int, *, is_late: bool) -> Exception | tuple[int, ...]:
         """Return the error of exchange `number`, or the ranks that fail to take part in it.
@@ -115,12 +113,6 @@ class NoticeBoard:
         if not _is_about(posted_at, number):
             return None
         return word.error() if isinstance(word, ErrorMessage) else WorkerError(*word)
-
-    def _post(self, number: int, word: object) -> None:
-        self._word = pickle.dumps((number, word)).hex().encode()
-        _in_time(lambda: self._store.set("word", self._word))
-        if self._rank in self._holder:
-            time.sleep(3 * _HEARING)  # the store is gone with this process: all hear it before
 
     def _read(self, key: str) -> bytes:
         found: bytes = self._store.get(key) if self._store.check([key]) else b""

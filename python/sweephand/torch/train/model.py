@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +27,6 @@ from sweephand.torch.train.saved_state import (
     restore_random_state,
     whole,
 )
-from sweephand.train.loss_scale.step_guard import StepGuard
 from sweephand.train.trainer.trained_model import Data, Outcome, PartNorms, check_losses
 from sweephand.train.trainer.workers import Workers
 
@@ -40,7 +39,7 @@ LIMIT = 540.0
 
 
 class Engine:
-    """Engine that averages the gradients of processes; this class has a single process.
+    """Engine that averages the gradients of processes: replicas, shards (FSDP2), or one alone.
 
     Attributes
     ----------
@@ -49,68 +48,46 @@ class Engine:
     group : ProcessGroup or None
         All that train together; None is all of ``torch.distributed``.
     mesh : DeviceMesh or None
-        The processes over which it shards parameters, if it does.
+        The processes over which it shards parameters, if it does: all its dimensions replicate
+        or shard.
     """
 
-    num_averaged = 1
-    group: dist.ProcessGroup | None = None
-    mesh: DeviceMesh | None = None
+    def __init__(
+        self,
+        replicated: DistributedDataParallel | None = None,
+        sharded: FSDPModule | None = None,
+    ) -> None:
+        self.num_averaged = 1
+        self.group: dist.ProcessGroup | None = None
+        self.mesh: DeviceMesh | None = None
+        self._replicated, self._sharded = replicated, sharded
+        if replicated is not None:
+            group: dist.ProcessGroup = replicated.process_group
+            self.num_averaged = group.size()
+            self.group = None if group is dist.group.WORLD else group
+        elif sharded is not None:  # all groups of parameters have one mesh
+            mesh: DeviceMesh = next(_groups_of(sharded)).mesh_info.mesh
+            self.mesh, self.num_averaged = mesh, mesh.size()
 
     def workers(self) -> Control:
         """Return the processes, as they share data."""
-        return Control(LIMIT)
-
-    def syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Return a context for a backward, in which gradients are exchanged if it is last."""
-        return nullcontext()
-
-    def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
-        """Return the tensors to which a backward gives gradients, after the forward."""
-        return list(parameters)
-
-
-class Replicas(Engine):
-    """A `DistributedDataParallel`: every process has the whole module."""
-
-    def __init__(self, replicated: DistributedDataParallel) -> None:
-        self._replicated = replicated
-        group: dist.ProcessGroup = replicated.process_group
-        self.num_averaged = group.size()
-        self.group = None if group is dist.group.WORLD else group
-
-    def workers(self) -> Control:
-        """Return the processes that have replicas."""
-        return Control(LIMIT, self.group)
-
-    def syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Return a context for a backward, in which gradients are exchanged if it is last."""
-        if is_last:
-            return nullcontext()
-        waiting: AbstractContextManager[None] = self._replicated.no_sync()
-        return waiting
-
-
-class Shards(Engine):
-    """Modules under ``fully_shard`` (FSDP2): every process has a part of each."""
-
-    def __init__(self, sharded: FSDPModule, mesh: DeviceMesh) -> None:
-        self._sharded = sharded
-        self.mesh: DeviceMesh = mesh
-        self.num_averaged = mesh.size()
-
-    def workers(self) -> Control:
-        """Return the processes of the mesh: all its dimensions replicate or shard."""
-        return Control(LIMIT, self.mesh, self.mesh.mesh_dim_names)
+        return Control(LIMIT, self.mesh or self.group, self.mesh and self.mesh.mesh_dim_names)
 
     @contextmanager
     def syncing(self, *, is_last: bool) -> Iterator[None]:
         """Return a context for a backward, in which gradients are exchanged if it is last."""
-        self._sharded.set_is_last_backward(is_last)
-        self._sharded.set_requires_gradient_sync(is_last)
-        yield
+        if self._sharded is not None:
+            self._sharded.set_is_last_backward(is_last)
+            self._sharded.set_requires_gradient_sync(is_last)
+        waits = self._replicated is not None and not is_last
+        with self._replicated.no_sync() if waits else nullcontext():  # type: ignore[union-attr]
+            yield
 
-    def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
-        """Return the whole parameters that were gathered, and those that are not sharded."""
+    def leaves(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        """Return the tensors to which a backward gives gradients, after the forward.
+
+        They are the whole parameters that were gathered, and those that are not sharded.
+        """
         gathered = [
             one._unsharded_param
             for group in _groups_of(self._sharded)
@@ -126,44 +103,33 @@ def unwrapped(model: nn.Module) -> tuple[nn.Module, Engine]:
 
     ValueError is raised if there are many, and nothing that makes them train together.
     """
-    engine: Engine | None = None
+    replicated: DistributedDataParallel | None = None
     module = model
     while True:
         if isinstance(module, DistributedDataParallel):
-            engine = Replicas(module)
-            module = module.module
+            replicated, module = module, module.module
         elif isinstance(inside := getattr(module, "_orig_mod", None), nn.Module):
             module = inside  # of torch.compile
         else:
             break
-    if engine is None:
-        engine = _shards_of(module)
-    if engine is None and has_group() and num_processes() > 1:
+    sharded: Any = None
+    if replicated is None and any(_groups_of(module)):
+        sharded = module
+    if replicated is None and sharded is None and has_group() and num_processes() > 1:
         raise ValueError(
             f"{num_processes()} workers need the model in a DistributedDataParallel or under "
             f"fully_shard, or they train apart; it is a {type(model).__name__}"
         )
-    return module, engine or Engine()
-
-
-def _shards_of(module: nn.Module) -> Shards | None:
-    """Return the shards of a module, if it is sharded."""
-    if "torch.distributed.fsdp" not in sys.modules:  # it is heavy, and not in use
-        return None
-    from torch.distributed.fsdp import FSDPModule
-
-    if not isinstance(module, FSDPModule):
-        return None
-    for group in _groups_of(module):  # all have one mesh
-        return Shards(module, group.mesh_info.mesh)
-    return None
+    return module, Engine(replicated, sharded)
 
 
 def _groups_of(module: Any) -> Iterator[Any]:
-    """Yield the groups of parameters that are sharded together."""
+    """Yield the groups of parameters that are sharded together, if the module is sharded."""
+    if module is None or "torch.distributed.fsdp" not in sys.modules:  # it is heavy
+        return
     from torch.distributed.fsdp import FSDPModule
 
-    for part in module.modules():
+    for part in module.modules() if isinstance(module, FSDPModule) else ():
         group = (
             part._get_fsdp_state()._fsdp_param_group if isinstance(part, FSDPModule) else None
         )
@@ -240,19 +206,6 @@ def part_norms(sums: Sequence[Tensor], gradients: Iterable[Tensor], scale: float
     together = whole(torch.stack(norms)).to(sums[-1].dtype).norm() / scale
     num_parts, inverse_sizes, squared = map(number_of, sums)
     return PartNorms(num_parts, inverse_sizes, squared, number_of(together.square()))
-
-
-def check_gathered(parameters: Mapping[str, Tensor], mesh: DeviceMesh | None) -> None:
-    """Raise if a parameter is sharded otherwise than over a mesh, by `fully_shard`.
-
-    No process has the gradient of a whole parameter then.
-    """
-    for name, parameter in parameters.items():
-        if getattr(parameter, "device_mesh", mesh) != mesh:
-            raise ValueError(
-                "norms of gradients cannot be measured where parameters are computed in parts, "
-                f"as {name} is: follow no norms of gradients, and watch the loss alone"
-            )
 
 
 class Sums(NamedTuple):
@@ -363,7 +316,8 @@ class TorchModel(LearnedModule):
             if not isinstance(learner, TorchLearner):
                 raise ArgumentTypeError(
                     "the learners of a torch module must be sweephand.torch.Learner, got "
-                    f"{shown(learner)}{_to_write(learner)}"
+                    f"{shown(learner)}; write sh.torch.Learner(optimizer, lr_schedule) around "
+                    "a torch optimizer or its guard"
                 )
         if len(learners) > 1 and any(one.guard is not None for one in learners):
             raise ValueError(
@@ -389,8 +343,17 @@ class TorchModel(LearnedModule):
         return None if device.type == "cpu" else device
 
     def check_part_norms(self) -> None:
-        """Raise if parameters are sharded otherwise than by ``fully_shard``."""
-        check_gathered(self._learned, self._engine.mesh)
+        """Raise if a parameter is sharded otherwise than over the mesh of ``fully_shard``.
+
+        No process has the gradient of a whole parameter then.
+        """
+        mesh = self._engine.mesh
+        for name, parameter in self._learned.items():
+            if getattr(parameter, "device_mesh", mesh) != mesh:
+                raise ValueError(
+                    f"norms of gradients cannot be measured where {name} is computed in parts: "
+                    "follow no norms of gradients, and watch the loss alone"
+                )
 
     def train(
         self,
@@ -494,12 +457,6 @@ class TorchModel(LearnedModule):
                 stacklevel=5,  # who called Trainer.train_minibatch
             )
         self._was_differentiated = True
-
-
-def _to_write(learner: object) -> str:
-    if isinstance(learner, torch.optim.Optimizer | StepGuard):
-        return "; write sh.torch.Learner(optimizer, lr_schedule) around it"
-    return "; write sh.torch.Learner(torch.optim.Adam(model.parameters()), lr_schedule)"
 
 
 def is_module(model: object) -> bool:

@@ -344,14 +344,10 @@ class TorchOptimizers(Optimizers):
         in_memory = any(name in backend for name in ("gloo", "mpi"))
         device = torch.device("cpu") if in_memory else self.parameters()[0].device
 
-        if self._stays:
-            return _reduce_there
-
-        def maximum(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            tensor = torch.tensor(values, device=device)
+        def maximum(values: Any) -> Any:
+            tensor = values if self._stays else torch.tensor(values, device=device)
             group.all_reduce(tensor, op=group.ReduceOp.MAX)
-            reduced: NDArray[np.float64] = tensor.cpu().numpy()
-            return reduced
+            return tensor if self._stays else tensor.cpu().numpy()
 
         return maximum
 
@@ -429,9 +425,3 @@ def _state(state: Any, taken: list[Tensor]) -> list[Any]:
 
 def _is_tensor(value: object) -> bool:
     return isinstance(value, Tensor)
-
-
-def _reduce_there(values: Tensor) -> Tensor:
-    """Return the maximum over all workers, where the values are."""
-    torch.distributed.all_reduce(values, op=torch.distributed.ReduceOp.MAX)
-    return values
