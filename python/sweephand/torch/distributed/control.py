@@ -321,13 +321,7 @@ def _share_of(minibatch: object) -> bytes:
 
 
 # Texts in errors of collectives whose other end is gone.
-_BROKEN = (
-    "gloo",
-    "nccl",
-    "connection closed by peer",
-    "connection reset by peer",
-    "processgroup",
-)
+_BROKEN = "gloo", "nccl", "closed by peer", "reset by peer", "processgroup"
 
 
 _KNOWN = "_known_to"  # an attribute of errors: True, or the exchange that has asked

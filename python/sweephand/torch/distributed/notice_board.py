@@ -58,7 +58,7 @@ class NoticeBoard:
         ).start()
 
     def post(self, number: int, word: object) -> None:
-        """Leave word after exchange `number`: an `ErrorMessage`, or arguments of a `WorkerError`."""
+        """Leave an `ErrorMessage` after an exchange, or the arguments of a `WorkerError`."""
         self._word = pickle.dumps((number, word)).hex().encode()
         _in_time(lambda: self._store.set("word", self._word))
         if self._rank in self._holder:

@@ -71,7 +71,8 @@ class Engine:
 
     def workers(self) -> Control:
         """Return the processes, as they share data."""
-        return Control(LIMIT, self.mesh or self.group, self.mesh and self.mesh.mesh_dim_names)
+        names = None if self.mesh is None else self.mesh.mesh_dim_names
+        return Control(LIMIT, self.mesh or self.group, names)
 
     @contextmanager
     def syncing(self, *, is_last: bool) -> Iterator[None]:
@@ -129,12 +130,10 @@ def _groups_of(module: Any) -> Iterator[Any]:
         return
     from torch.distributed.fsdp import FSDPModule
 
-    for part in module.modules() if isinstance(module, FSDPModule) else ():
-        group = (
-            part._get_fsdp_state()._fsdp_param_group if isinstance(part, FSDPModule) else None
-        )
-        if group is not None:
-            yield group
+    parts = [part for part in module.modules() if isinstance(part, FSDPModule)]
+    if isinstance(module, FSDPModule):
+        groups = (part._get_fsdp_state()._fsdp_param_group for part in parts)
+        yield from (group for group in groups if group is not None)
 
 
 class PartNormMeter:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sweephand.errors import StateError
+from sweephand.errors import StateError, shown
 from sweephand.torch.train.learner import TorchLearner
 from sweephand.train.states import BITS, Array, SavedArrays, Sink, open_regular
 from sweephand.train.states import capture_random_state as capture_other_state
@@ -44,23 +44,6 @@ def part_like(like: Tensor, tensor: Tensor) -> Tensor:
     return distribute_tensor(tensor.to(like.device), mesh, placements, src_data_rank=None)
 
 
-def parts_like(likes: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the parts of whole tensors that this process has, by name."""
-    return {name: part_like(likes[name], tensor) for name, tensor in tensors.items()}
-
-
-def optimizer_parts(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of an optimizer with whole tensors as this process has it."""
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
-    numbers = [number for group in state["param_groups"] for number in group["params"]]
-    for number, parameter in zip(numbers, parameters, strict=True):
-        of_one = state["state"].get(number, {})
-        for name, value in of_one.items():
-            if isinstance(value, Tensor):
-                of_one[name] = part_like(parameter, value)
-    return state
-
-
 def optimizer_states(
     module: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
 ) -> dict[str, Any]:
@@ -75,15 +58,6 @@ def optimizer_states(
     for optimizer in fresh:
         optimizer.state.clear()
     return states
-
-
-def load_optimizer_states(
-    module: nn.Module, optimizers: Sequence[torch.optim.Optimizer], states: dict[str, Any]
-) -> None:
-    """Continue from such states."""
-    from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
-
-    set_optimizer_state_dict(module, list(optimizers), states)
 
 
 def capture_random_state() -> dict[str, Any]:
@@ -239,7 +213,9 @@ class LearnedModule:
         self._check_learners(state)
         self._module.load_state_dict(tensors["model"])
         if tensors["has_begun"]:
-            load_optimizer_states(self._module, self._optimizers, tensors["optimizers"])
+            from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
+
+            set_optimizer_state_dict(self._module, self._optimizers, tensors["optimizers"])
         else:
             for optimizer in self._optimizers:
                 optimizer.state.clear()
@@ -270,11 +246,20 @@ class LearnedModule:
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
-        weights = {name: tensor_of(array) for name, array in files[WEIGHTS].arrays.items()}
-        self._module.load_state_dict(parts_like(self._tensors(), weights))
+        likes, weights = self._tensors(), files[WEIGHTS].arrays.items()
+        self._module.load_state_dict(
+            {name: part_like(likes[name], tensor_of(array)) for name, array in weights}
+        )
         for i, optimizer in enumerate(self._optimizers):
             saved = copy.deepcopy(files[_optimizer_file(i)].state)  # the optimizer keeps it
-            optimizer.load_state_dict(optimizer_parts(optimizer, saved))
+            parameters = [one for group in optimizer.param_groups for one in group["params"]]
+            numbers = [number for group in saved["param_groups"] for number in group["params"]]
+            for number, parameter in zip(numbers, parameters, strict=True):
+                of_one = saved["state"].get(number, {})
+                for name, value in of_one.items():
+                    if isinstance(value, Tensor):
+                        of_one[name] = part_like(parameter, value)
+            optimizer.load_state_dict(saved)
         self._load_described(state)
 
     def _load_described(self, state: Mapping[str, Any]) -> None:
@@ -292,15 +277,15 @@ class LearnedModule:
         """Return the saved tensors of the module, by name, or raise TypeError."""
         found = self._module.state_dict()
         for name, value in found.items():
-            if not isinstance(value, Tensor):
-                kind = f"a {type(value).__name__}"
-            elif not _can_be_saved(value):
-                kind = f"{value.layout} of {value.dtype} on {value.device}"
-            else:
-                continue
+            try:
+                _like(value)
+                if value.layout is torch.strided and not value.is_meta:
+                    continue
+            except (AttributeError, TypeError):  # no tensor, or of a type that NumPy lacks
+                pass
             raise TypeError(
-                f"{name} of the module's state cannot be saved, it is {kind}: register it "
-                "with persistent=False, or keep it as a dense tensor of another dtype"
+                f"{name} of the module's state cannot be saved, it is {shown(value)}: register "
+                "it with persistent=False, or keep it as a dense tensor of another dtype"
             )
         return found
 
@@ -334,11 +319,3 @@ def _describe(optimizer: torch.optim.Optimizer) -> list[Any]:
 def _like(tensor: Tensor) -> Array:
     """Return an array of the kind that a tensor is saved as, without its values."""
     return array_of(torch.empty((), dtype=tensor.dtype).expand(tensor.shape))
-
-
-def _can_be_saved(tensor: Tensor) -> bool:
-    try:
-        _like(tensor)
-    except TypeError:
-        return False
-    return tensor.layout is torch.strided and not tensor.is_meta
