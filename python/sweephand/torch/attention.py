@@ -26,16 +26,13 @@ def attention_mask(
     ----------
     minibatch : Minibatch
         With segments: in layout `Packed`, or padded with parts.
-    causal : bool
-        Cells do not attend to later ones.
-    device : torch.device or str, optional
-        The device of the result.
 
     Returns
     -------
     Tensor of bool, shape (rows, 1, row length, row length)
-        True where the query of the third axis may attend to the key of the fourth. Gaps attend
-        to gaps, so that every query has a key; results there have no meaning.
+        True where the query of the third axis may attend to the key of the fourth, if causal
+        never to later ones. Gaps attend to gaps, so that every query has a key; results there
+        have no meaning.
 
     Examples
     --------
@@ -69,14 +66,8 @@ def block_mask(
 
     Parameters
     ----------
-    minibatch : Minibatch
-        With segments: in layout `Packed`, or padded with parts.
     block_size : int
         Cells of a block; it needs no divisor of the row length.
-    causal : bool
-        Cells do not attend to later ones.
-    device : torch.device or str, optional
-        The device of the result.
 
     Returns
     -------

@@ -30,7 +30,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     The next iteration continues after the last delivered item, also after a ``break`` and with
     worker processes, forked or spawned. So do states, of the loader and of the
-    source. Items are those of `IterableDataset`.
+    source. Items are those of `IterableDataset`. RuntimeError is raised if the source is moved,
+    iterated over elsewhere, or given events meanwhile.
 
     Accelerate and Lightning do not wrap it, and save and restore its state: see
     ``docs/frameworks``.
@@ -46,11 +47,6 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         Of torch's `DataLoader`: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
         ``multiprocessing_context``, ... except those that make minibatches, and
         ``persistent_workers``.
-
-    Raises
-    ------
-    RuntimeError
-        While iterating: if the source is moved, iterated over elsewhere, or given events.
 
     Examples
     --------
@@ -168,7 +164,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     ``break`` it continues after the last delivered item.
 
     With ``num_workers`` processes the first delivers, by the source's own threads, and the rest
-    end at once.
+    end at once. RuntimeError is raised when an iteration begins where the source has ended,
+    ``WORLD_SIZE`` is above 1 without a process group, or a process of another loader has it.
 
     Parameters
     ----------
@@ -184,13 +181,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         of ``torch.distributed`` when an iteration begins, else a single one.
     to_item : callable
         Turns a `Minibatch` into an item; it must pickle if there are worker processes.
-
-    Raises
-    ------
-    RuntimeError
-        When an iteration begins: if the source has ended; if ``WORLD_SIZE`` is above 1 without
-        a process group; if it is in a worker process of a loader that does not count what it
-        delivers.
 
     Examples
     --------

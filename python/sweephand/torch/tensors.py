@@ -70,14 +70,7 @@ class Tensors(dict[str, torch.Tensor]):
     """
 
     def to(self, device: object, non_blocking: bool = False) -> Tensors:
-        """Return the tensors on a device.
-
-        Parameters
-        ----------
-        device : torch.device or str
-        non_blocking : bool
-            Return before copies from pinned memory have ended.
-        """
+        """Return the tensors on a device, perhaps before copies from pinned memory end."""
         return Tensors(
             (name, tensor.to(device, non_blocking=non_blocking))  # type: ignore[call-overload]
             for name, tensor in self.items()
@@ -87,15 +80,7 @@ class Tensors(dict[str, torch.Tensor]):
 def tensors_of(
     minibatch: Mapping[Any, MinibatchData], device: object = None, non_blocking: bool = False
 ) -> Tensors:
-    """Return the streams of a minibatch as tensors.
-
-    Parameters
-    ----------
-    minibatch : Minibatch
-    device : torch.device or str, optional
-        The device of the tensors; by default a CPU.
-    non_blocking : bool
-        As for `to_tensor`.
+    """Return the streams of a minibatch as tensors, on a device as by `to_tensor`.
 
     Returns
     -------

@@ -71,8 +71,8 @@ class Control(Workers):
 
     Raises
     ------
-    ValueError, RuntimeError
-        As `coordinate`; ValueError also if the ranks do not make up a whole number of workers.
+    ValueError
+        If the ranks do not make up a whole number of workers; and as `coordinate`.
 
     Examples
     --------
@@ -129,11 +129,7 @@ class Control(Workers):
     ) -> Minibatch:
         """Return this worker's share of the next minibatch, when all have theirs.
 
-        Parameters
-        ----------
-        source : MinibatchSource
-        size, input_map, device
-            As for `MinibatchSource.next_minibatch`.
+        The arguments are those of `MinibatchSource.next_minibatch`.
 
         Raises
         ------
@@ -187,16 +183,9 @@ class Control(Workers):
     ) -> Agreement:
         """Return sums over the workers, or raise the error of any of them, on all.
 
-        Parameters
-        ----------
-        counts : sequence of int
-            Numbers to be summed; of ranks with the same data one counts.
-        error : Exception, optional
-            Why this rank cannot go on.
-        stop : bool
-            True if it was asked to stop.
-        minibatch : Minibatch, optional
-            Its share of what they are to train on: all must have shares of the same.
+        Of ranks with the same data the counts of one are summed. `error` is why this rank
+        cannot go on, `minibatch` its share of what they are to train on: all must have shares
+        of the same.
         """
         stop = stop or self._stop_wanted
         if self._exchange is None:
@@ -237,14 +226,9 @@ class Control(Workers):
         return vote if self._exchange is None else self._exchange.sum([vote])[0] > 0
 
     def gather(self, state: Any, *, is_patient: bool = False) -> list[Any]:
-        """Return the object of each rank, rank 0 first.
+        """Return the object of each rank, which pickles, rank 0 first.
 
-        Parameters
-        ----------
-        state : object
-            That of this rank; it pickles.
-        is_patient : bool
-            Wait half an hour for the others, as one of them may be writing a checkpoint.
+        If patient, wait half an hour for the others: one of them may be writing a checkpoint.
         """
         if self._exchange is None:
             return [state]
@@ -461,12 +445,8 @@ def guard(source: MinibatchSource, control: Control | None = None) -> None:
     All ranks call it, before the first step and after a restore. In a single process it does
     nothing.
 
-    Parameters
-    ----------
-    source : MinibatchSource
-        It must be made with equal arguments on all ranks; the folder may differ.
-    control : Control, optional
-        The ranks that compare, and their time limit; by default all ranks and a minute.
+    The sources must be made with equal arguments; the folder may differ. The control has the
+    ranks that compare, by default all.
 
     Raises
     ------

@@ -43,13 +43,6 @@ class ExactMasters(Optimizer):
         One that has taken no step and treats each parameter alone. Parameters of other types
         are its own.
 
-    Raises
-    ------
-    ArgumentTypeError
-        (a TypeError and a ValueError) If it is no torch optimizer.
-    ValueError
-        If it has taken a step, or evaluates the model in its step, as LBFGS does.
-
     Examples
     --------
     >>> import torch, sweephand as sh

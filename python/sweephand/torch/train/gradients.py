@@ -5,8 +5,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from operator import attrgetter
-from typing import Any, TypeGuard, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,37 +17,29 @@ from sweephand.train.learners.arrays import Findings
 SMALLEST_NORMAL_FLOAT16 = 2.0**-14
 SMALLER = 2.0**-600
 
-_dtype, _layout, _is_cpu = map(attrgetter, ("dtype", "layout", "is_cpu"))
-_is_contiguous = cast(Callable[[object], bool], Tensor.is_contiguous)
 LETTERS = {torch.float32: "f", torch.float16: "e", torch.bfloat16: "H", torch.float64: "d"}
 
 
 def plain_memory(gradients: Sequence[object]) -> _core.train.Tensors | None:
-    """Return the memory of gradients if all are plain, with few looks at each.
+    """Return the memory of gradients if all are plain.
 
     They are contiguous tensors of torch itself in main memory, and no two share any.
     """
-    if not _are_plain(gradients):
+    plain = [
+        one
+        for one in gradients
+        if type(one) is Tensor
+        and one.layout is torch.strided
+        and one.is_cpu
+        and one.is_contiguous()
+        and one.dtype in LETTERS
+    ]
+    if not plain or len(plain) < len(gradients):
         return None
-    kinds = set(map(_dtype, gradients))
-    if not kinds <= LETTERS.keys():
-        return None
-    if len(kinds) == 1:
-        letters = LETTERS[kinds.pop()] * len(gradients)
-    else:
-        letters = "".join(LETTERS[gradient.dtype] for gradient in gradients)
-    addresses = list(map(Tensor.data_ptr, gradients))
-    tensors = _core.train.Tensors.at(addresses, list(map(Tensor.numel, gradients)), letters)
+    addresses, counts = [one.data_ptr() for one in plain], [one.numel() for one in plain]
+    letters = "".join(LETTERS[one.dtype] for one in plain)
+    tensors = _core.train.Tensors.at(addresses, counts, letters)
     return tensors if tensors.find_shared() is None else None
-
-
-def _are_plain(gradients: Sequence[object]) -> TypeGuard[Sequence[Tensor]]:
-    return (
-        set(map(type, gradients)) == {Tensor}
-        and set(map(_layout, gradients)) == {torch.strided}
-        and all(map(_is_cpu, gradients))
-        and all(map(_is_contiguous, gradients))
-    )
 
 
 def in_own_memory(gradients: Sequence[Tensor]) -> list[Tensor]:

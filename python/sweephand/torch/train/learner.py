@@ -38,13 +38,6 @@ class TorchLearner(Learner):
     pace : Pace
         The clocks and the schedule of learning rates.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If ``optimizer`` is no torch optimizer.
-    ValueError
-        If an option is out of its range.
-
     Examples
     --------
     >>> import torch, sweephand as sh
@@ -128,16 +121,20 @@ class TorchLearner(Learner):
         Raises
         ------
         ValueError
-            If a number is out of its range, the gradients do not fit the parameters, or a
-            scheduler of torch sets the rates as well.
-        RuntimeError
-            If there is a loss scale and no loss was scaled.
+            If the gradients do not fit, or a scheduler of torch sets the rates as well.
         LossScaleError
             If too many steps in a row were skipped.
         """
         self._prepare(num_samples, sweeps_ended)
         if gradient_sums is not None:
-            self._hold(gradient_sums)
+            parameters = self.parameters
+            if len(gradient_sums) != len(parameters):
+                raise ValueError(
+                    f"wanted a gradient or None for each of {len(parameters)} parameters, "
+                    f"got {len(gradient_sums)}"
+                )
+            for parameter, gradient in zip(parameters, gradient_sums, strict=True):
+                parameter.grad = gradient
         if self._guard is not None:
             self._guard.unscale_(num_samples)
         else:
@@ -170,13 +167,7 @@ class TorchLearner(Learner):
         return super().state_dict() | {"proportions": list(self._proportions)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state.
-
-        Raises
-        ------
-        StateError
-            If it is none, or of other groups; nothing is changed then.
-        """
+        """Continue from a state, or raise StateError and change nothing."""
         check_keys("a learner", state, self.state_dict())
         with reading("a learner"):
             proportions = [check_number("a proportion", one) for one in state["proportions"]]
@@ -217,16 +208,6 @@ class TorchLearner(Learner):
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self._optimizers for group in optimizer.param_groups]
-
-    def _hold(self, gradients: Sequence[Tensor | None]) -> None:
-        parameters = self.parameters
-        if len(gradients) != len(parameters):
-            raise ValueError(
-                f"wanted a gradient or None for each of {len(parameters)} parameters, "
-                f"got {len(gradients)}"
-            )
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
 
     def _note_proportions(self) -> None:
         """Note the proportions of groups that are new."""

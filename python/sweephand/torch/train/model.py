@@ -350,8 +350,8 @@ class TorchModel(LearnedModule):
         for name, parameter in self._learned.items():
             if getattr(parameter, "device_mesh", mesh) != mesh:
                 raise ValueError(
-                    f"norms of gradients cannot be measured where {name} is computed in parts: "
-                    "follow no norms of gradients, and watch the loss alone"
+                    "norms of gradients cannot be measured where parameters are computed in "
+                    f"parts, as {name} is: watch the loss alone"
                 )
 
     def train(

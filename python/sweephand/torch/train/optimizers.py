@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from operator import attrgetter
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -51,14 +50,12 @@ class DeviceArray:
 
 def number_of(value: Tensor) -> float | DeviceArray:
     """Return the number in a tensor, without waiting for a device."""
-    is_far = value.device.type == "cuda"
-    return DeviceArray(value, torch.float64) if is_far else value.item()
+    return DeviceArray(value, torch.float64) if value.is_cuda else value.item()
 
 
 def array_of(value: Tensor) -> Tensor | DeviceArray:
     """Return the numbers in a tensor, without waiting for a device; on a CPU the tensor."""
-    is_far = value.device.type == "cuda"
-    return DeviceArray(value, torch.float32) if is_far else value
+    return DeviceArray(value, torch.float32) if value.is_cuda else value
 
 
 class DeviceNumbers(HostNumbers):
@@ -129,8 +126,6 @@ BETAS = {"beta_1": 0, "beta_2": 1}
 ZERO_BORN = {"Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "RAdam",
              "RMSprop"}  # fmt: skip
 
-_gradient = attrgetter("grad")
-
 
 def are_optimizers(objects: Sequence[object]) -> TypeGuard[Sequence[torch.optim.Optimizer]]:
     """Return True if all are torch optimizers."""
@@ -190,8 +185,8 @@ class TorchOptimizers(Optimizers):
         """Return their names: those the optimizer was given, or group and number."""
         names: list[str] = []
         for i, group in enumerate(self._groups()):
-            given = group.get("param_names")
-            names += given or _numbered(i, len(group["params"]))
+            numbered = [f"group {i} parameter {k}" for k in range(len(group["params"]))]
+            names += group.get("param_names") or numbered
         return names
 
     def scaled(self, loss: Any, scale: Any) -> Any:
@@ -215,7 +210,7 @@ class TorchOptimizers(Optimizers):
 
     def gradients(self) -> list[Any]:
         """Return the gradients that the parameters hold."""
-        return list(map(_gradient, self.parameters()))
+        return [parameter.grad for parameter in self.parameters()]
 
     def zero_grad(self, set_to_none: bool) -> None:
         """Clear the gradients that the parameters hold."""
@@ -358,11 +353,6 @@ class TorchOptimizers(Optimizers):
     def _groups(self) -> Iterator[dict[str, Any]]:
         for optimizer in self._optimizers:
             yield from optimizer.param_groups
-
-
-@cache
-def _numbered(group: int, count: int) -> tuple[str, ...]:
-    return tuple(f"group {group} parameter {k}" for k in range(count))
 
 
 def _own_name(name: str) -> str:

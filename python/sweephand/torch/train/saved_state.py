@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sweephand.errors import StateError, shown
+from sweephand.errors import StateError
 from sweephand.torch.train.learner import TorchLearner
 from sweephand.train.states import BITS, Array, SavedArrays, Sink, open_regular
 from sweephand.train.states import capture_random_state as capture_other_state
@@ -283,9 +283,12 @@ class LearnedModule:
                     continue
             except (AttributeError, TypeError):  # no tensor, or of a type that NumPy lacks
                 pass
+            kind = f"a {type(value).__name__}"
+            if isinstance(value, Tensor):
+                kind = f"{value.layout} of {value.dtype} on {value.device}"
             raise TypeError(
-                f"{name} of the module's state cannot be saved, it is {shown(value)}: register "
-                "it with persistent=False, or keep it as a dense tensor of another dtype"
+                f"{name} of the module's state cannot be saved, it is {kind}: register it "
+                "with persistent=False, or keep it as a dense tensor of another dtype"
             )
         return found
 
