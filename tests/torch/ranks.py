@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
@@ -174,46 +173,6 @@ def exchanges(control: Control) -> list[float]:
 
 
 # -- a rank is lost --
-def lose(
-    folder: Path, rank: int, act: Callable[[], object], *, is_late: bool, limit: float = PATIENT
-) -> list[Any]:
-    """Train three steps, in or after which rank 1 acts; tell what rank 0 sees."""
-    (folder / f"pid{rank}").write_text(str(os.getpid()))
-    begin()
-    source, begun, steps = make_source(), time.monotonic(), 0
-
-    def train() -> None:
-        nonlocal begun, steps
-        with Control(PATIENT) as control:
-            for share in control.minibatches(source, SIZE):
-                steps += 1
-                if rank == 0 and steps == 3:
-                    hurry(control, limit)
-                begun = time.monotonic()
-                if rank == 1 and steps == 3 and not is_late:
-                    act()
-                dist.all_reduce(torch.ones(3) * share.num_samples)
-                if rank == 1 and steps == 3:
-                    act()
-
-    if rank == 1:
-        train()
-    told = [*raised(train), time.monotonic() - begun, source.current_position]
-    os.kill(int((folder / "pid1").read_text()), signal.SIGKILL)
-    return told
-
-
-def raises(rank: int, num_ranks: int, folder: Path) -> list[Any]:
-    def act() -> None:
-        raise ValueError("a shape is wrong")
-
-    return lose(folder, rank, act, is_late=False)
-
-
-def is_killed(rank: int, num_ranks: int, folder: Path) -> list[Any]:
-    return lose(folder, rank, lambda: os.kill(os.getpid(), signal.SIGKILL), is_late=False)
-
-
 def stalls_in_gather(rank: int, num_ranks: int, folder: Path) -> list[Any]:
     """Stop where the others gather what all have."""
     (folder / f"pid{rank}").write_text(str(os.getpid()))
@@ -229,10 +188,3 @@ def stalls_in_gather(rank: int, num_ranks: int, folder: Path) -> list[Any]:
     told = [*raised(lambda: control.gather({"rank": rank})), time.monotonic() - begun]
     os.kill(int((folder / "pid1").read_text()), signal.SIGKILL)
     return told
-
-
-def stalls(rank: int, num_ranks: int, folder: Path) -> list[Any]:
-    def act() -> None:
-        os.kill(os.getpid(), signal.SIGSTOP)
-
-    return lose(folder, rank, act, is_late=True, limit=2.0)

@@ -253,19 +253,6 @@ def test_training_goes_on_to_the_bit(
     assert all(map(torch.equal, other.parameters(), model.parameters()))
 
 
-def test_a_numpy_free_step_learns_from_labels_of_the_device() -> None:
-    model = make_model()
-    learner = sh.torch.Learner(torch.optim.AdamW(model.parameters(), fused=True), 1e-2)
-    trainer = sh.Trainer(model, error_of, learner)
-    source = make_source(layout=sh.Bucketed([8, 32]))
-    losses = []
-    for _ in range(60):
-        trainer.train_minibatch(source.next_minibatch(512))
-        losses.append(trainer.previous_minibatch_loss_average)
-    assert losses[-1] < losses[0]
-    assert trainer.test_minibatch(source.next_minibatch(512)) < losses[0]
-
-
 # -- a graph for each bucket --
 
 

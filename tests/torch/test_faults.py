@@ -1,17 +1,10 @@
 """What is wrong on one of two ranks, or between them, is an error on both, and soon."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.torch.faults import FILES, ROWS
-from tests.torch.launch import ROOT, Ended, launch
-from tests.torch.network import LIMIT
+from tests.torch.launch import Ended, launch
 from tests.torch.ranks import IN_TIME, make_source
 from tests.torch.trained import SIZES
 
@@ -83,37 +76,3 @@ def test_a_checkpoint_that_lacks_a_ranks_part_is_refused_on_both(
         assert failed == [0, 1]
         assert rank["untouched"] == 0
         assert rank["gone on"], "a whole one is loaded afterwards"
-
-
-def can_have_a_network() -> bool:
-    """Return whether this process may have networks of its own."""
-    if not (shutil.which("unshare") and shutil.which("ip")):
-        return False
-    command = ["unshare", "-rn", "ip", "link", "add", "name", "sh0", "type", "veth"]
-    try:
-        run = subprocess.run(command, capture_output=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return run.returncode == 0
-
-
-def test_a_network_that_is_cut_is_an_error_on_both_sides(tmp_path: Path) -> None:
-    if not can_have_a_network():
-        pytest.skip("network namespaces are not permitted here")
-    run = subprocess.run(
-        ["unshare", "-rn", sys.executable, "-m", "tests.torch.network", tmp_path],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
-    one, other = json.loads(run.stdout.splitlines()[-1])
-    print(one, other)
-    for code, kind, said, seconds, _, _ in (one, other):
-        assert (code, kind) == (0, "WorkerError")
-        assert f"of 2 did not answer within {LIMIT:g} s" in said
-        assert 0 < seconds < LIMIT + IN_TIME
-    assert abs(one[-1] - other[-1]) <= 1, "they are in the same step, or one after"
-    alone = make_source(randomization_seed=4)
-    positions = {
-        alone.next_minibatch(12) and alone.current_position for _ in range(one[-1] + 2)
-    }
-    assert {one[-2], other[-2]} <= positions, "each stands at a minibatch"

@@ -2,8 +2,10 @@
 
 import json
 import os
+import pickle
 import signal
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -252,6 +254,16 @@ def pid_of(minibatch: sh.Minibatch) -> int:
     return os.getpid()
 
 
+def test_a_source_travels_by_pickle_with_its_place(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(20))
+    mapped = sh.MinibatchSource(sh.NpyDeserializer({"x": tmp_path / "x.npy"}), max_sweeps=1)
+    for here in (mapped, make_source(max_sweeps=1)):
+        here.next_minibatch(7)
+        there = pickle.loads(pickle.dumps(here))
+        rest = [values_of(minibatch) for minibatch in here.minibatches(5)]
+        assert [values_of(minibatch) for minibatch in there.minibatches(5)] == rest
+
+
 def test_the_length_is_known_where_sequences_have_one_sample() -> None:
     def length(source: sh.MinibatchSource, size: int, **options: Any) -> int:
         return len(sh.torch.DataLoader(sh.torch.IterableDataset(source, size, **options)))
@@ -299,6 +311,8 @@ def test_a_dataset_of_others_and_an_iteration_of_nothing_are_refused() -> None:
         sh.torch.DataLoader([1, 2])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="samples_per_iteration"):
         sh.torch.IterableDataset(make_source(), 16, samples_per_iteration=0)
+    with pytest.raises(ValueError, match="or neither"):
+        sh.torch.IterableDataset(make_source(), 16, num_data_partitions=2)
 
 
 def as_it_is(minibatch: sh.Minibatch) -> sh.Minibatch:

@@ -20,7 +20,8 @@ def test_the_others_name_the_rank_that_is_lost(
     assert found.pop(lost) is None
     for kind, said, ranks in found.values():
         assert (kind, ranks) == ("WorkerError", [lost]), said
-        assert said.startswith(f"rank {lost} of 4 ")
+        why = "has left" if how == "killed" else "did not answer within 3 s"
+        assert said.startswith(f"rank {lost} of 4 {why}")
 
 
 def test_the_error_of_the_rank_with_the_store_is_known_to_all(

@@ -1,13 +1,13 @@
 """Ranks are found when an iteration begins, and share every minibatch once."""
 
 import pickle
-import socket
 from typing import Any
 
 import numpy as np
 import pytest
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from tests.torch.launch import free_port
 from torch.utils.data import DataLoader
 
 import sweephand as sh
@@ -44,12 +44,6 @@ def run_rank(rank: int, port: int, found: Any, dataset: sh.torch.IterableDataset
     found.put((rank, seen))
     dist.barrier()
     dist.destroy_process_group()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def test_two_ranks_see_every_row_once_in_every_sweep() -> None:

@@ -29,6 +29,14 @@ def test_tokens_become_int64_when_asked(dtype: str, wanted: Any) -> None:
     assert torch.nn.Embedding(2**15, 1)(tensor).shape == (4, 1)
 
 
+def test_bfloat16_becomes_a_tensor_of_it() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.array([1.0, -2.5, 3.0], dtype=ml_dtypes.bfloat16)
+    tensor = sh.torch.to_tensor(array)
+    assert (tensor.dtype, tensor.tolist()) == (torch.bfloat16, [1.0, -2.5, 3.0])
+    assert tensor.data_ptr() == array.ctypes.data
+
+
 def test_padded_rows_are_cast_with_their_padding() -> None:
     values = [np.arange(n, dtype=np.uint16) for n in (1, 3)]
     data = minibatch(values, layout=sh.Padded(pad_value=9))["tokens"]
