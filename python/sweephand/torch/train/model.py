@@ -71,8 +71,9 @@ class Engine:
 
     def workers(self) -> Control:
         """Return the processes, as they share data."""
-        names = None if self.mesh is None else self.mesh.mesh_dim_names
-        return Control(LIMIT, self.mesh or self.group, names)
+        if self.mesh is not None:
+            return Control(LIMIT, self.mesh, self.mesh.mesh_dim_names)
+        return Control(LIMIT, self.group)
 
     @contextmanager
     def syncing(self, *, is_last: bool) -> Iterator[None]:
