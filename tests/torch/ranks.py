@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch.utils.data import DataLoader
 
 import sweephand as sh
 import sweephand.torch
@@ -170,6 +171,36 @@ def exchanges(control: Control) -> list[float]:
         best = min(best, (time.perf_counter() - begun) / 10)
     control._exchange._gloo = counted._group
     return [counted.count / 300, best * 1e6]
+
+
+# -- loaders --
+ROWS = 25
+
+
+def make_dataset(**options: Any) -> sh.torch.IterableDataset:
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(ROWS)}))
+    return sh.torch.IterableDataset(source, 8, to_item=rows_of, **options)
+
+
+def rows_of(minibatch: sh.Minibatch) -> list[int]:
+    rows: list[int] = minibatch["x"].values.tolist()
+    return rows
+
+
+def iterate(rank: int, num_ranks: int, folder: Path) -> dict[str, list[list[int]]]:
+    """Iterate in every way with a dataset that was made before there was a group."""
+    dataset = make_dataset()
+    begin()
+    seen = {"plain": list(DataLoader(dataset, batch_size=None))}
+    for start in ("fork", "spawn"):
+        loader = sh.torch.DataLoader(dataset, num_workers=1, multiprocessing_context=start)
+        seen[start] = list(loader)
+    loader = sh.torch.DataLoader(dataset)
+    first = next(iter(loader))
+    dataset.source.load_state_dict(loader.state_dict())
+    seen["resumed"] = [first, *loader]
+    seen["dealt"] = [raised(lambda: dataset.set_epoch(0))]  # type: ignore[list-item]
+    return seen
 
 
 # -- a rank is lost --

@@ -1,10 +1,14 @@
 """Two ranks train as one, stop as one and fail as one."""
 
+import pickle
 from typing import Any
 
 import pytest
 from tests.torch.launch import Ended, launch
-from tests.torch.ranks import IN_TIME, SIZE, make_source
+from tests.torch.ranks import IN_TIME, ROWS, SIZE, make_dataset, make_source
+
+import sweephand as sh
+import sweephand.torch
 
 Stories = dict[str, list[Ended]]
 
@@ -13,7 +17,7 @@ Stories = dict[str, list[Ended]]
 def stories(tmp_path_factory: pytest.TempPathFactory) -> Stories:
     """Run all that two ranks do, from one import of torch."""
     folder = tmp_path_factory.mktemp("ranks")
-    return launch(2, ["agree", "stalls_in_gather"], folder, "tests.torch.ranks")
+    return launch(2, ["agree", "iterate", "stalls_in_gather"], folder, "tests.torch.ranks")
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +103,43 @@ def test_a_rank_that_stalls_while_others_gather_is_named(stories: Stories) -> No
     kind, said, seconds = stories["stalls_in_gather"][0].found
     assert (kind, "rank 1 of 2 did not answer within 2 s" in said) == ("WorkerError", True)
     assert 2 <= seconds < IN_TIME
+
+
+def test_two_ranks_see_every_row_once_in_every_sweep(stories: Stories) -> None:
+    seen = [rank.found for rank in stories["iterate"]]
+    for way in ("plain", "fork", "spawn", "resumed"):
+        assert len(seen[0][way]) == len(seen[1][way]) == 4
+        rows = [row for item in seen[0][way] + seen[1][way] for row in item]
+        assert sorted(rows) == list(range(ROWS))
+    assert len({str(seen[0][way]) for way in seen[0]}) == 5
+    assert "split minibatches that the ranks share already" in seen[0]["dealt"][0][1]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_several_processes_without_a_group_are_refused(
+    num_workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    loader = sh.torch.DataLoader(make_dataset(), num_workers=num_workers)
+    with pytest.raises(RuntimeError, match=r"WORLD_SIZE is 2, but torch\.distributed is not"):
+        next(iter(loader))
+    with pytest.raises(RuntimeError, match="split minibatches"):
+        loader.dataset.set_epoch(0)
+    given = make_dataset(num_data_partitions=2, partition_index=1)
+    assert sum(map(len, sh.torch.DataLoader(given, num_workers=num_workers))) == ROWS // 2
+
+
+@pytest.mark.parametrize("world", ["", "1", "two"])
+def test_one_process_needs_no_group(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", world)
+    dataset = make_dataset()
+    dataset.set_epoch(3)
+    rows = [row for item in sh.torch.DataLoader(dataset) for row in item]
+    assert sorted(rows) == list(range(ROWS))
+
+
+def test_a_copy_of_a_dataset_finds_its_own_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = pickle.loads(pickle.dumps(make_dataset()))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError, match="WORLD_SIZE is 2"):
+        next(iter(copy))

@@ -277,14 +277,22 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Return the minibatches of a whole iteration, those included that it has delivered."""
         if _LIGHTNING & sys.modules.keys():  # which warns of lengths as soon as it has asked
             warnings.filterwarnings("ignore", _OF_LENGTHS)
-        count = self._count()
-        if count is None:
-            raise TypeError(
-                "how many minibatches an iteration has is known where every sequence has one "
-                "sample, in layouts without rows or buckets, and the data end or the size "
-                "divides the samples of an iteration"
-            )
-        return count
+        source = self.source
+        of_one = source.timeline.corpus.core.common_size == 1
+        sweep = source.num_samples_per_sweep if of_one else 0
+        size = sweep if self.size == FULL_DATA_SWEEP else self.size
+        samples = sweep if self._samples == "sweep" else self._samples
+        is_known = of_one and isinstance(source.layout, WholeSequences)
+        if is_known and samples is None and not source.is_infinite:
+            return -(-source.timeline.limit // size)
+        if is_known and samples and (self._samples == "sweep" or samples % size == 0):
+            begin = source.current_position // samples * samples
+            return -(-max(0, min(begin + samples, source.timeline.limit) - begin) // size)
+        raise TypeError(
+            "how many minibatches an iteration has is known where every sequence has one "
+            "sample, in layouts without rows or buckets, and the data end or the size divides "
+            "the samples of an iteration"
+        )
 
     def _check_not_ended(self) -> None:
         """Raise if an iteration could only be empty, unless it takes the rest of the data."""
@@ -337,23 +345,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if samples == "sweep":
             samples = self.source.num_samples_per_sweep
         return (time // samples + 1) * samples
-
-    def _count(self) -> int | None:
-        """Return the minibatches of an iteration, or None if that is not known."""
-        source = self.source
-        if source.timeline.corpus.core.common_size != 1 or not isinstance(
-            source.layout, WholeSequences
-        ):
-            return None
-        sweep = source.num_samples_per_sweep
-        size = sweep if self.size == FULL_DATA_SWEEP else self.size
-        if self._samples is None:
-            return None if source.is_infinite else -(-source.timeline.limit // size)
-        samples = sweep if self._samples == "sweep" else self._samples
-        if self._samples != "sweep" and samples % size:
-            return None
-        begin = source.current_position // samples * samples
-        return -(-max(0, min(begin + samples, source.timeline.limit) - begin) // size)
 
 
 def _leave_whole() -> None:

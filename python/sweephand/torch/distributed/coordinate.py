@@ -101,7 +101,17 @@ def _of_mesh(mesh: DeviceMesh, dims: str | Sequence[str] | None) -> tuple[int, i
             f"the mesh has {mesh.ndim} dimensions without names; make it with mesh_dim_names=, "
             "such as ('dp', 'tp')"
         )
-    wanted = _wanted(names, dims)
+    if dims is None:
+        unknown = [name for name in names if name not in SHARES | SAME_DATA]
+        if unknown:
+            raise ValueError(
+                f"the mesh has dimensions {unknown} of which it is not known whether their "
+                "ranks share data or have the same; name those that share them: dims=, of "
+                f"{list(names)}"
+            )
+    wanted = SHARES if dims is None else {dims} if isinstance(dims, str) else set(dims)
+    if dims is not None and (unknown := sorted(wanted - set(names))):
+        raise ValueError(f"the mesh has no dimension {unknown}, it has {list(names)}")
     place = mesh.get_coordinate()
     if place is None:
         raise ValueError("this process is not in the mesh")
@@ -110,19 +120,3 @@ def _of_mesh(mesh: DeviceMesh, dims: str | Sequence[str] | None) -> tuple[int, i
         if name in wanted:
             count, index = count * size, index * size + mine
     return count, index
-
-
-def _wanted(names: Sequence[str], dims: str | Sequence[str] | None) -> set[str]:
-    """Return the names of the dimensions over which data are shared."""
-    if dims is not None:
-        wanted = {dims} if isinstance(dims, str) else set(dims)
-        if unknown := sorted(wanted - set(names)):
-            raise ValueError(f"the mesh has no dimension {unknown}, it has {list(names)}")
-        return wanted
-    unknown = [name for name in names if name not in SHARES | SAME_DATA]
-    if unknown:
-        raise ValueError(
-            f"the mesh has dimensions {unknown} of which it is not known whether their ranks "
-            f"share data or have the same; name those that share them: dims=, of {list(names)}"
-        )
-    return SHARES & set(names)

@@ -96,14 +96,13 @@ class NoticeBoard:
             self._word = self._read("word") or self._word
             if (heard := self._heard(number)) is not None:
                 return heard
-            silent = [one for one in silent if not self._has_answered(asked, one, is_late)]
+            said = {one: self._read(_answer(asked, one)) for one in silent}
+            silent = [
+                one for one in silent if said[one] != b"waits" and (is_late or not said[one])
+            ]
             if not silent or time.monotonic() > end:
                 return tuple(silent)
             time.sleep(_PAUSE)
-
-    def _has_answered(self, asked: bytes, rank: int, is_late: bool) -> bool:
-        answer = self._read(_answer(asked, rank))
-        return answer == b"waits" if is_late else bool(answer)
 
     def _heard(self, number: int) -> Exception | None:
         """Return the error of the last word, unless it was outlived."""

@@ -28,7 +28,6 @@ from sweephand.torch.train.saved_state import (
     whole,
 )
 from sweephand.train.trainer.trained_model import Data, Outcome, PartNorms, check_losses
-from sweephand.train.trainer.workers import Workers
 
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
@@ -156,17 +155,10 @@ class PartNormMeter:
         self._factor = factor
         self._norms: list[Tensor] = []
         self._seen: set[int] = set()
-        wide = torch.float32 if device.type == "mps" else torch.float64
         filled = [size for size in sizes if size]
-        inverse_sizes = sum(1 / size for size in filled)
-        self._num_parts = torch.tensor(len(filled), dtype=wide, device=device)
-        self._inverse_sizes = torch.tensor(inverse_sizes, dtype=wide, device=device)
-        self._squared = torch.zeros((), dtype=wide, device=device)
-
-    @property
-    def sums(self) -> list[Tensor]:
-        """The sums over this worker's parts that `PartNorms` has over all."""
-        return [self._num_parts, self._inverse_sizes, self._squared]
+        numbers = len(filled), sum(1 / size for size in filled), 0
+        # Over this worker's parts, as `PartNorms` has them over all.
+        self.sums = [torch.tensor(n, dtype=_wide(device), device=device) for n in numbers]
 
     @contextmanager
     def part(self, i: int) -> Iterator[None]:
@@ -181,13 +173,17 @@ class PartNormMeter:
                 hooks.callback(parameter.register_hook(add).remove)  # type: ignore[no-untyped-call]
             yield
         if self._norms:
-            norm = torch.stack(self._norms).to(self._squared.dtype).norm()
-            self._squared += (norm * (self._factor / self._sizes[i])).square()
+            norm = torch.stack(self._norms).to(self.sums[-1].dtype).norm()
+            self.sums[-1] += (norm * (self._factor / self._sizes[i])).square()
 
     def _add(self, number: int, gradient: Tensor) -> None:
         norm = norm_of(gradient)
         self._norms.append(norm.fill_(math.nan) if number in self._seen else norm)
         self._seen.add(number)
+
+
+def _wide(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def norm_of(gradient: Tensor) -> Tensor:
@@ -222,54 +218,6 @@ class Sums(NamedTuple):
     weight: float
 
 
-class Criterion:
-    """Calls a criterion with a model; an empty share takes the last that was not empty.
-
-    The module inside of the model is in training or in evaluation mode.
-    """
-
-    def __init__(
-        self,
-        criterion: Callable[[Any, Any], Any],
-        model: nn.Module,
-        module: nn.Module,
-        num_averaged: int,
-        workers: Workers,
-    ) -> None:
-        self._criterion = criterion
-        self._model = model
-        self._module = module
-        self._num_averaged = float(num_averaged)
-        self._has_others = num_averaged > 1 or workers.num_partitions > 1
-        self._stand_ins: dict[bool, Data] = {}  # by whether the module is in training mode
-
-    def __call__(self, minibatch: Data) -> Sums:
-        """Return loss and metric of a share."""
-        weight = self._num_averaged
-        if self._has_others:
-            mode = self._module.training
-            if getattr(minibatch, "num_sequences", None) == 0:
-                weight = 0.0
-                minibatch = self._stand_ins.get(mode, minibatch)
-            else:
-                self._stand_ins[mode] = minibatch
-        found = self._criterion(self._model, minibatch)
-        is_pair = isinstance(found, tuple | list) and len(found) == 2
-        loss, metric = found if is_pair else (found, None)
-        if not isinstance(loss, Tensor):
-            raise ValueError(
-                "the criterion must return the sum of the loss as a tensor, or a tensor of the "
-                f"losses that make it up, and perhaps the sum of a metric, got {loss!r:.100}"
-            )
-        losses = loss.detach() if weight else None
-        if loss.numel() != 1:
-            check_losses(minibatch, tuple(loss.shape))
-            loss = _sum(loss)
-        if metric is not None and not isinstance(metric, Tensor):
-            metric = torch.as_tensor(metric, device=loss.device)
-        return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, losses, weight)
-
-
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Set every module inside to evaluation mode, and restore it afterwards."""
@@ -280,11 +228,6 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     finally:
         for one in training:
             one.training = True
-
-
-def _sum(losses: Tensor) -> Tensor:
-    """Return the sum of losses, in double where the device has it: in half it overflows."""
-    return losses.sum(dtype=torch.float32 if losses.device.type == "mps" else torch.float64)
 
 
 class TorchModel(LearnedModule):
@@ -326,9 +269,8 @@ class TorchModel(LearnedModule):
             )
         module, self._engine = unwrapped(model)
         self.workers = self._engine.workers()
-        self._criterion = Criterion(
-            criterion, model, module, self._engine.num_averaged, self.workers
-        )
+        self._criterion, self._model = criterion, model
+        self._stand_ins: dict[bool, Data] = {}  # by whether the module is in training mode
         super().__init__(module, learners)
         names = {id(parameter): name for name, parameter in self._learned.items()}
         for guard in self.guards:
@@ -385,10 +327,37 @@ class TorchModel(LearnedModule):
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
         """Return the sums of loss and metric over all workers, in evaluation mode."""
         with evaluating(self._module), torch.no_grad():
-            loss, metric, _, weight = self._criterion(minibatch)
+            loss, metric, _, weight = self._sums(minibatch)
         sums = [0.0 if weight == 0 else float(one) for one in (loss, metric) if one is not None]
         sums = self.workers.sum_floats(sums)
         return sums[0], sums[1] if len(sums) > 1 else None
+
+    def _sums(self, minibatch: Data) -> Sums:
+        """Return loss and metric of a share; an empty one takes the last that was not empty."""
+        weight = float(self._engine.num_averaged)
+        if weight > 1 or self.workers.num_partitions > 1:
+            mode = self._module.training
+            if getattr(minibatch, "num_sequences", None) == 0:
+                weight = 0.0
+                minibatch = self._stand_ins.get(mode, minibatch)
+            else:
+                self._stand_ins[mode] = minibatch
+        found = self._criterion(self._model, minibatch)
+        is_pair = isinstance(found, tuple | list) and len(found) == 2
+        loss, metric = found if is_pair else (found, None)
+        if not isinstance(loss, Tensor):
+            raise ValueError(
+                "the criterion must return the sum of the loss as a tensor, or a tensor of the "
+                f"losses that make it up, and perhaps the sum of a metric, got {loss!r:.100}"
+            )
+        losses = loss.detach() if weight else None
+        if loss.numel() != 1:
+            check_losses(minibatch, tuple(loss.shape))
+            # In double where the device has it: in half the sum overflows.
+            loss = loss.sum(dtype=_wide(loss.device))
+        if metric is not None and not isinstance(metric, Tensor):
+            metric = torch.as_tensor(metric, device=loss.device)
+        return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, losses, weight)
 
     @property
     def _scale(self) -> float:
@@ -422,7 +391,7 @@ class TorchModel(LearnedModule):
                 stack.enter_context(self.guards[0].accumulate())
             for i, part in enumerate(parts):
                 with self._engine.syncing(is_last=i == len(parts) - 1):
-                    loss, metric, part_losses, weight = self._criterion(part)
+                    loss, metric, part_losses, weight = self._sums(part)
                     if part_losses is not None:
                         losses.append((part, array_of(part_losses)))
                     mean = loss * (weight / num_samples)

@@ -66,8 +66,8 @@ def capture_random_state() -> dict[str, Any]:
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         devices = torch.cuda.get_rng_state_all()
     return capture_other_state() | {
-        "torch": to_text(torch.get_rng_state()),
-        "cuda": [to_text(state) for state in devices],
+        "torch": torch.get_rng_state().numpy().tobytes().hex(),
+        "cuda": [state.numpy().tobytes().hex() for state in devices],
     }
 
 
@@ -78,22 +78,16 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
     """
     restore_other_state(state)
     try:
-        torch.set_rng_state(from_text(state["torch"]))
+        torch.set_rng_state(_state_of(state["torch"]))
         if state["cuda"] and torch.cuda.is_available():
-            states = [from_text(text) for text in state["cuda"]]
+            states = [_state_of(text) for text in state["cuda"]]
             torch.cuda.set_rng_state_all(states[: torch.cuda.device_count()])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise StateError(f"this is no state of torch's generators: {error!r}") from error
 
 
-def to_text(state: torch.Tensor) -> str:
-    """Return the bytes of a state as hexadecimal digits."""
-    return state.numpy().tobytes().hex()
-
-
-def from_text(text: str) -> torch.Tensor:
-    """Return a state of hexadecimal digits."""
-    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
+def _state_of(digits: str) -> Tensor:
+    return torch.frombuffer(bytearray.fromhex(digits), dtype=torch.uint8)
 
 
 def array_of(tensor: Tensor) -> Array:
