@@ -110,7 +110,7 @@ def test_both_masks_give_the_attention_of_unpacked_sequences() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_compiled_attention_is_that_of_the_mask(causal: bool) -> None:
     # A compiled kernel reads the blocks' numbers by their shapes, whatever their strides.
     minibatch = packed([70, 180, 30, 300, 90, 200, 20], 320, rows=3)
