@@ -24,12 +24,9 @@ def csr(indices: Any, indptr: Any, columns: int = 3) -> Any:
     ("data", "kind", "message"),
     [
         (np.array([1, "a", None], object), TypeError, "'x' holds Python objects .dtype object"),
-        (np.array([{}, {}], object), TypeError, "'x' holds Python objects"),
         ([{}, {}], TypeError, "'x' holds Python objects"),
         (np.zeros(2, [("a", "O")]), TypeError, "'x' holds Python objects"),
         (np.float64(1), TypeError, "'x' must have a first axis of samples"),
-        (7, TypeError, "'x' must have a first axis of samples"),
-        ((F8,), TypeError, "a tuple is .values, offsets., got 1 items"),
         ((F8, [0, 6], 3), TypeError, "a tuple is .values, offsets., got 3 items"),
         ([[1, 2], [[3, 4]]], ValueError, r"sequence 1 has samples of shape \(2,\)"),
         (
@@ -47,18 +44,13 @@ def csr(indices: Any, indptr: Any, columns: int = 3) -> Any:
         ((F8, [0, 3, 2, 6]), ValueError, "offsets of sequence 1 are .*they must not descend"),
         ((F8, [0, 3, 7]), ValueError, "offsets"),
         ((F8, [1, 3, 6]), ValueError, "offsets"),
-        ((F8, [0, 3]), ValueError, "offsets"),
-        ((F8, [-1, 3, 6]), ValueError, "offsets"),
         ((F8, []), ValueError, "offsets"),
         ((F8, [0.0, 6.0]), ValueError, "offsets must be one row of integers, got float64"),
         ((F8, [[0, 6]]), ValueError, r"one row of integers, got int64 of shape \(1, 2\)"),
         ((F8, [0, 3, 3, 6]), ValueError, "sequence 1 has no sample in stream 'x'"),
         ([[1.0], [], [2.0]], ValueError, "sequence 1 has no sample in stream 'x'"),
         (np.empty(0), ValueError, "the corpus is empty: no sequences"),
-        ([], ValueError, "the corpus is empty: no sequences"),
-        ((np.empty(0), [0]), ValueError, "the corpus is empty: no sequences"),
         (csr([0, 5], [0, 1, 2]), ValueError, r"'x' has a column index outside \[0, 3\)"),
-        (csr([0, -1], [0, 1, 2]), ValueError, r"'x' has a column index outside \[0, 3\)"),
         (
             csr([0, 1], [0, 2, 1, 2]),
             ValueError,
@@ -90,13 +82,6 @@ def test_a_corpus_without_streams_or_with_an_unknown_field_is_refused() -> None:
         sh.ArrayDeserializer({})
     with pytest.raises(ValueError, match="no data for stream 'z', there are: x"):
         sh.ArrayDeserializer({"x": F8}, sh.StreamDefs(y=sh.StreamDef(field="z")))
-
-
-def test_a_read_only_array_is_served_where_it_lies() -> None:
-    x = np.arange(10)
-    x.flags.writeable = False
-    with sh.MinibatchSource(sh.ArrayDeserializer({"x": x}), randomize=False) as source:
-        assert source.next_minibatch(10)["x"].values.tolist() == x.tolist()
 
 
 def test_an_array_with_gaps_between_its_elements_is_served_as_it_looks() -> None:

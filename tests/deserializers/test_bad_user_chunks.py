@@ -43,7 +43,6 @@ class Chunks(sh.UserDeserializer):
 WRONGS = [
     (KeyError("no such shard"), KeyError, "no such shard"),
     ({"x": np.arange(3)}, sh.StaleError, "said to have 4 sequences of 4 samples, now it has 3"),
-    ({"x": np.arange(5)}, sh.StaleError, "said to have 4 sequences of 4 samples, now it has 5"),
     ({"x": np.empty(0, int)}, sh.StaleError, "now it has 0 of 0"),
     ({"x": np.arange(4.0)}, sh.StaleError, "has float64 samples .* here, and int64"),
     ({"x": np.zeros((4, 2), int)}, sh.StaleError, "chunk that was read first"),
@@ -146,11 +145,9 @@ def test_lengths_of_many_chunks_are_told_or_measured() -> None:
 
 WRONG_LENGTHS: list[tuple[Any, str]] = [
     ([3.0, 5.0], "must be one row of integers, got float64"),
-    ([True, True], "must be one row of integers, got bool"),
-    ([[3, 5]], "must be one row of integers, got int64"),
+    ([[3, 5]], "must be one row of integers"),
     ([3, 4], "said to have 2 sequences of 8 samples, now it has 2 of 7"),
     ([8, 0], "said to have 2 sequences of 8 samples, now it has 2 of 8"),
-    ([], "must be one row of integers, got float64"),
     (np.empty(0, int), "now it has 0 of 0"),
     ([2**32, 3], "has 1 to 2"),
     (np.array([2**64 - 1, 3], np.uint64), "has 1 to 2"),

@@ -86,11 +86,6 @@ def test_a_hugging_face_dataset_is_a_corpus() -> None:
     assert delivered(sh.MapDeserializer(dataset)) == {"x": [0.5, 1.5], "y": [0, 1]}
 
 
-def test_a_list_of_dicts_is_a_map_style_dataset() -> None:
-    rows = [{"tokens": [1, 2], "label": 0}, {"tokens": [3], "label": 1}]
-    assert delivered(sh.MapDeserializer(rows), 3) == {"tokens": [1, 2, 3], "label": [0, 1]}
-
-
 def test_a_torch_dataset_of_tuples_is_named_by_order() -> None:
     torch = pytest.importorskip("torch")
     dataset = torch.utils.data.TensorDataset(torch.ones(3, 2), torch.arange(3))

@@ -111,12 +111,6 @@ def test_fields_that_come_later_are_streams_too(tmp_path: Path) -> None:
     assert list(sh.TFRecordDeserializer(tmp_path / "a.tfrecord").definitions) == ["a", "b"]
 
 
-def test_a_first_file_without_rows_does_not_hide_the_others(tmp_path: Path) -> None:
-    (tmp_path / "0.jsonl").write_text("")
-    (tmp_path / "1.jsonl").write_text('{"a": 1}\n')
-    assert delivered(sh.JSONLDeserializer(tmp_path / "*.jsonl")) == {"a": [1]}
-
-
 def test_what_cannot_be_served_by_itself_is_said(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1, "m": [1, "x"], "l": [[1], [2, 3]]}\n')
@@ -128,15 +122,6 @@ def test_what_cannot_be_served_by_itself_is_said(tmp_path: Path) -> None:
     table = pa.table({"a": [1], "when": pa.array([0], pa.timestamp("s"))})
     with pytest.warns(UserWarning, match=r"table: .* left out, 'when': timestamp"):
         assert delivered(sh.ArrowDeserializer(table)) == {"a": [1]}
-
-
-def test_tuples_have_the_names_that_are_given_in_their_order() -> None:
-    pairs = [(np.full((2, 2), n), n) for n in range(4)]
-    streams = {"image": sh.StreamDef(shape=(2, 2)), "label": sh.StreamDef()}
-    source = sh.MinibatchSource(sh.MapDeserializer(pairs, streams), randomize=False)
-    minibatch = source.next_minibatch(3)
-    assert minibatch["image"].values.shape == (3, 2, 2)
-    assert minibatch["label"].values.tolist() == [0, 1, 2]
 
 
 def test_an_array_of_many_axes_that_is_no_picture_is_said_to_be_a_sequence() -> None:

@@ -152,21 +152,13 @@ def test_what_is_no_folder_of_classes_is_told(folder: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("opened", [sh.ImageFolder, sh.open])
-@pytest.mark.parametrize("names", [("train", "val"), ("Train", "Val", "test")])
-def test_splits_of_classes_are_refused_naming_what_to_open(
-    folder: Path, opened: Any, names: tuple[str, ...]
-) -> None:
+def test_splits_of_classes_are_refused_naming_what_to_open(folder: Path, opened: Any) -> None:
     data = folder.parent / "splits"
-    data.mkdir()
-    for name in names[:2]:
+    for name in ("Train", "val"):
         shutil.copytree(folder, data / name)
-    for name in names[2:]:  # without classes, as nobody knows them
-        (data / name).mkdir()
-        (data / name / "1.png").write_bytes(b"?")
-    with pytest.raises(ValueError, match=f"holds the splits {', '.join(names)},") as caught:
+    with pytest.raises(ValueError, match="holds the splits Train, val:") as caught:
         opened(data)
-    assert repr(str(data / names[0])) in str(caught.value)
-    assert opened(data / names[0]).classes == ["ant", "cat", "dog"]
+    assert repr(str(data / "Train")) in str(caught.value)
 
 
 @pytest.mark.parametrize("opened", [sh.ImageFolder, sh.open])

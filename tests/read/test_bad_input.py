@@ -51,15 +51,6 @@ def form(request: pytest.FixtureRequest) -> tuple[Write, Callable[..., sh.Deseri
     return FORMATS[str(request.param)]
 
 
-def test_a_column_that_is_not_there_is_named(form: Any, tmp_path: Path) -> None:
-    write, make = form
-    write(tmp_path / "a", 1)
-    streams = sh.StreamDefs(mine=sh.StreamDef(field="theirs"))
-    with pytest.raises(sh.DataError, match="field 'theirs'") as caught:
-        sh.MinibatchSource(make(str(tmp_path / "a"), streams))
-    assert caught.value.stream == "mine"
-
-
 def test_shards_whose_types_differ_are_named(form: Any, tmp_path: Path) -> None:
     write, make = form
     write(tmp_path / "a", 1)
@@ -77,16 +68,3 @@ def test_text_cannot_become_numbers(form: Any, tmp_path: Path) -> None:
     streams = sh.StreamDefs(x=sh.StreamDef(dtype="int32"))
     with pytest.raises(ValueError, match="there is no cast from bytes to int32"):
         sh.MinibatchSource(make(str(tmp_path / "a"), streams))
-
-
-def test_a_ctf_stream_that_never_appears_is_an_error_at_its_first_sequence(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "a.ctf").write_text("5 |A 1\n6 |A 2\n")
-    streams = sh.StreamDefs(
-        a=sh.StreamDef(field="A", shape=1), b=sh.StreamDef(field="B", shape=1)
-    )
-    corpus = sh.CTFDeserializer(tmp_path / "a.ctf", streams)
-    with pytest.raises(sh.DataError, match="the sequence") as caught:
-        sh.MinibatchSource(corpus)
-    assert (caught.value.stream, caught.value.sequence, caught.value.line) == ("B", 5, 1)

@@ -89,19 +89,6 @@ def test_every_rule_has_its_item(path: Path, lines: bytes, reasons: list[str]) -
     assert_as_the_model(path, b"1 |A 1 |B 1:1\n" + lines, [A, B])
 
 
-def test_the_sign_of_zero_is_kept(path: Path) -> None:
-    path.write_text("1 |A -0 0 -1e-999 1e-999 -0.0e5\n")
-    values = read_ctf(path, [Stream("A", 5)], max_errors=0).sequences[0].samples[0][0]
-    assert np.signbit(values).tolist() == [True, False, True, False, True]
-
-
-def test_inf_and_nan_are_numbers_when_allowed(path: Path) -> None:
-    path.write_text("1 |A inf -inf +Infinity nan NaN 1e3\n")
-    values = read_ctf(path, [Stream("A", 6)], max_errors=0, allow_nonfinite=True)
-    found = np.array(values.sequences[0].samples[0][0])
-    np.testing.assert_array_equal(found, [np.inf, -np.inf, np.inf, np.nan, np.nan, 1000])
-
-
 @pytest.mark.parametrize(
     ("dtype", "text", "value"),
     [

@@ -135,8 +135,6 @@ def user(folder: Path, bad: int | None) -> sh.Deserializer:
     return Chunks(bad)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*belong to no sequence")
-
 Damage = Callable[[Path, int | None], sh.Deserializer]
 OPEN: dict[Damage, Callable[[Path], sh.Deserializer]] = {
     jsonl: lambda folder: sh.JSONLDeserializer(folder / "x.jsonl", TOKENS),

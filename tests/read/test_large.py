@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 from tests.ext.tfds.folders import NUMBERED, write_folder
-from tests.read.written import write_megatron
 from tests.sanitized import unmeasured
 
 import sweephand as sh
@@ -46,34 +45,6 @@ def test_bare_tokens_beyond_4_gib_are_read(tmp_path: Path) -> None:
         3,
         60000,
     ]
-
-
-def test_an_array_beyond_4_gib_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "x.npy"
-    np.save(path, np.zeros(1, np.int32))
-    head = path.read_bytes()[:-4]
-    count = FAR // 4
-    padded = head.replace(b"(1,), }", f"({count},), }}".encode())[: len(head) - 1] + b"\n"
-    put(path, 0, padded)
-    put(path, len(head) + 4 * (count - 4), np.array([4, 5, 6, 7], np.int32).tobytes())
-    (tmp_path / "offsets.npy").touch()
-    np.save(tmp_path / "offsets.npy", [0, count - 4, count])
-    tokens = sh.NpyDeserializer({"tokens": (path, tmp_path / "offsets.npy")})
-    assert last_tokens(tokens) == [4, 5, 6, 7]
-
-
-def test_offsets_of_megatron_beyond_4_gib_are_followed(tmp_path: Path) -> None:
-    prefix = tmp_path / "x"
-    write_megatron(prefix, [np.zeros(1), np.array([7, 8, 9, 10])], dtype="i4")
-    index = prefix.with_suffix(".idx")
-    content = bytearray(index.read_bytes())
-    offsets_at = 34 + 2 * 4
-    content[offsets_at + 8 : offsets_at + 16] = FAR.to_bytes(8, "little")
-    index.write_bytes(content)
-    tokens = prefix.with_suffix(".bin").read_bytes()[4:]
-    put(prefix.with_suffix(".bin"), FAR, tokens)
-    with pytest.warns(UserWarning, match="belong to no sequence"):
-        assert last_tokens(sh.MegatronDeserializer(prefix)) == [7, 8, 9, 10]
 
 
 def test_records_beyond_4_gib_are_found_without_reading_what_lies_before(
@@ -163,33 +134,6 @@ class Holes:
 
     def flush(self) -> None:
         self._file.flush()
-
-
-@pytest.mark.exhaustive
-def test_row_groups_beyond_4_gib_are_read_and_damage_is_placed(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    schema = pa.schema([("tokens", pa.list_(pa.int64())), ("pad", pa.binary())])
-    hole = pa.array([bytes(1 << 26)], pa.binary())
-    path = tmp_path / "x.parquet"
-    with path.open("wb") as file:
-        options = {"use_dictionary": False, "compression": "none", "write_statistics": False}
-        sink = pa.PythonFile(Holes(file), "w")
-        with pq.ParquetWriter(sink, schema, **options) as writer:
-            for n in range(66):
-                tokens = pa.array([[n]], schema.field(0).type)
-                writer.write_table(pa.table([tokens, hole], schema))
-            tokens = pa.array([[1, 2, 3, 4]], schema.field(0).type)
-            writer.write_table(pa.table([tokens, pa.array([b""])], schema))
-    offset = pq.read_metadata(path).row_group(66).column(0).data_page_offset
-    assert offset > 1 << 32
-    corpus = sh.ParquetDeserializer(path, sh.StreamDefs(tokens=sh.StreamDef()))
-    assert last_tokens(corpus) == [1, 2, 3, 4]
-    put(path, offset, b"\xff" * 8)
-    corpus = sh.ParquetDeserializer(path, sh.StreamDefs(tokens=sh.StreamDef()))
-    with pytest.raises(sh.DataError, match="row group 66") as caught:
-        sh.MinibatchSource(corpus)
-    assert caught.value.file == str(path)
 
 
 # -- memory --

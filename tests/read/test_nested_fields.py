@@ -92,13 +92,11 @@ def test_fields_at_any_depth_are_streams(make: Make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [parquet, arrow_table])
-def test_a_field_that_is_not_there_is_an_error_that_names_those_of_the_struct(
+def test_a_field_that_is_not_there_is_an_error_that_names_the_columns(
     make: Make, tmp_path: Path
 ) -> None:
-    with pytest.raises(sh.DataError, match=r"no field 's\.b\.z', there are: s\.b\.c, s\.b\.t"):
+    with pytest.raises(sh.DataError, match=r"no field 's\.b\.z', there are: s, d\.e"):
         rows(make(tmp_path, sh.StreamDefs(p=sh.StreamDef(field="s.b.z"))))
-    with pytest.raises(sh.DataError, match=r"no field 'plain\.z', there are: "):
-        rows(make(tmp_path, sh.StreamDefs(p=sh.StreamDef(field="plain.z"))))
 
 
 def test_a_null_on_the_way_is_a_damaged_row(tmp_path: Path) -> None:

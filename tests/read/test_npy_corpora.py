@@ -103,13 +103,6 @@ def test_unequal_arrays_in_a_folder_are_a_sequence_each(tmp_path: Path) -> None:
     assert sequences(sh.open("memory://utterances")) == [one.tolist() for one in wanted]
 
 
-def test_unequal_rows_of_integers_are_asked_about(tmp_path: Path) -> None:
-    for number in range(3):
-        np.save(tmp_path / f"{number}.npy", np.arange(number + 1))
-    with pytest.raises(ValueError, match="unequal lengths: if they are tokens, say the seq"):
-        sh.open(tmp_path)
-
-
 def test_arrays_that_are_not_alike_are_no_sequences_of_one_stream(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros((3, 4)))
     np.save(tmp_path / "b.npy", np.zeros((2, 5)))

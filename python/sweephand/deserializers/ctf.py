@@ -229,7 +229,13 @@ class CTFDeserializer(SelfDescribed):
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         local = access_to(self._files).local  # as they are now; objects as they were listed
         listed: Sequence[SourceFile] = self._files if local is None else look_again(local)
-        index = self._load_index(listed, ledger.max_errors)
+        scan = partial(
+            scan_file,
+            form=self._make_format(self._infos),
+            max_errors=ledger.max_errors,
+            contents=self._contents,
+        )
+        index = load_index(listed, self._meaning, scan, keep=self._keep)
         listed = [
             self._contents.as_file(file, **facts["content"]) if "content" in facts else file
             for file, facts in zip(index.files, index.facts, strict=True)
@@ -265,22 +271,6 @@ class CTFDeserializer(SelfDescribed):
             index=index.path,
             files=listed,
         )
-
-    def _load_index(self, files: Sequence[SourceFile], max_errors: int) -> Index:
-        """Return the index; an error that a misspelt field leads to names those there are."""
-        form = self._make_format(self._infos)
-        scan = partial(scan_file, form=form, max_errors=max_errors, contents=self._contents)
-        try:
-            return load_index(files, self._meaning, scan, keep=self._keep)
-        except DataError as error:
-            known = known_fields(self._guess)
-            fields = map(self._field, self._infos)
-            absent = next((one for one in fields if f" {one}," not in known + ","), None)
-            if not known or absent is None:
-                raise
-            reason, *place = error.args
-            reason += f"; the first lines have no field {absent!r}{known}"
-            raise type(error)(reason, *place) from None
 
     def _description(self) -> str:
         known = [info.name if info.shape == _FREE else info for info in self._infos]

@@ -39,13 +39,6 @@ class Deserializer(ABC):
             Where damaged items are counted that are passed over, now and when chunks are
             loaded. A sequence among them keeps its place on the timeline, with its size if
             that is known and with one sample otherwise, and the core skips it.
-
-        Raises
-        ------
-        DataError
-            If the bytes are wrong.
-        ValueError
-            If the streams cannot be served as they are defined.
         """
 
     def open_for(self, opening: OpenContext) -> Corpus:
@@ -116,14 +109,6 @@ class Deserializer(ABC):
         -------
         Deserializer
 
-        Raises
-        ------
-        ValueError
-            If the function has no name, or a value is wrong; when it is opened, if another map
-            has the name.
-        TypeError
-            If an argument is of a wrong type.
-
         Examples
         --------
         >>> import numpy as np, sweephand as sh
@@ -175,11 +160,6 @@ class Deserializer(ABC):
         Returns
         -------
         Deserializer
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `map`.
 
         Examples
         --------

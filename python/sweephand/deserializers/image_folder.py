@@ -312,17 +312,10 @@ def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
 
 def _refuse_splits(folder: Path, inner: Sequence[Path]) -> None:
     """Refuse a folder of folders as ``train`` and ``val``, each of which holds classes."""
-    if not inner or not all(one.name.lower() in _SPLITS for one in inner):
-        return
-    for split in inner:
-        with os.scandir(split) as entries:
-            has_pictures = any(one.is_file() and is_picture(one.name) for one in entries)
-        if has_pictures or not folders_at(split):
-            continue
-        names = ", ".join(one.name for one in inner)
+    if inner and all(one.name.lower() in _SPLITS for one in inner):
         raise ValueError(
-            f"{str(folder)!r} holds the splits {names}, with a folder for each class in them: "
-            f"open one of them, such as {str(split)!r}"
+            f"{str(folder)!r} holds the splits {', '.join(one.name for one in inner)}: open "
+            f"one of them, such as {str(inner[0])!r}"
         )
 
 

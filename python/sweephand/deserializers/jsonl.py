@@ -324,14 +324,9 @@ class JsonField:
         if array.dtype.kind == "O" and None in leaves([value]):
             raise ValueError(IS_NULL)
         if array.dtype.kind not in "biuf":
-            if is_nested(value):
-                raise ValueError(
-                    "holds an object, and others do not; declare StreamDef(dtype=object), for "
-                    "Python objects"
-                )
             raise ValueError(
-                "holds values of several kinds, or a number of more than 64 bits; declare "
-                "StreamDef(dtype=object)"
+                "holds an object, values of several kinds, or a number of more than 64 bits; "
+                "declare StreamDef(dtype=object)"
             )
         kinds = kinds_in("the list", value if isinstance(value, list) else [value])
         if array.dtype.kind == "u" or (array.dtype.kind == "f" and "f" not in kinds):

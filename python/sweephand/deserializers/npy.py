@@ -46,7 +46,7 @@ from sweephand.corpus.streams import StreamsLike, define_streams, only_chosen
 from sweephand.deserializers.array import ArrayDeserializer, check_dict, check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.open_path import Wanted, the_only
-from sweephand.deserializers.units.file_columns import FileColumn, read_columns
+from sweephand.deserializers.units.records import FileColumn, read_columns
 from sweephand.errors import DataError, printable
 from sweephand.files.find import find_files, list_paths, paths_like
 from sweephand.files.local import LocalFile, access_to, open_regular
@@ -197,16 +197,7 @@ def _are_sequences(paths: Sequence[AnyPath]) -> bool:
     headers = [read_header(file) for file in stat_all(paths)] if len(paths) > 1 else []
     kinds = {(header.dtype, header.shape[1:]) for header in headers}
     lengths = {header.shape[:1] for header in headers}
-    if len(kinds) != 1 or len(lengths) == 1 or () in lengths:
-        return False
-    if headers[0].dtype.kind in "iu" and len(headers[0].shape) == 1:
-        raise ValueError(
-            f"{str(paths[0])!r} and {len(paths) - 1} more are rows of integers of unequal "
-            "lengths: if they are tokens, say the sequence_length to cut them into or the "
-            "end_of_document that parts them; if each file is a sequence, write "
-            "NpyDeserializer({'x': [paths]})"
-        )
-    return True
+    return len(kinds) == 1 and len(lengths) > 1 and () not in lengths
 
 
 def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:

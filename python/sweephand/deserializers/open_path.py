@@ -381,17 +381,6 @@ def open(
     index : {"auto", "cache", None}
         Where the index of formats is kept that need one.
 
-    Raises
-    ------
-    FileNotFoundError
-        If nothing is there, naming paths with similar names.
-    TypeError
-        If the path or the streams are of a wrong type, with an example of valid ones.
-    ValueError
-        If it is of no known format or of several, or its streams do not fit each other.
-    DataError
-        If its bytes are wrong.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh, tempfile, pathlib

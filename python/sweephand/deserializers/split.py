@@ -72,12 +72,6 @@ def split(
     tuple of Deserializer
         The parts in the order of their names, with ``train`` before them if it was not named.
 
-    Raises
-    ------
-    ValueError
-        If shares are not between 0 and 1, or do not add up to 1. When a part is opened, if
-        it is empty.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,8 +24,8 @@ from sweephand.corpus.streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.npy import has_magic, open_arrays, read_row_header
 from sweephand.deserializers.open_path import Wanted
-from sweephand.deserializers.units.file_columns import FileColumn, read_columns
-from sweephand.errors import DataError, printable
+from sweephand.deserializers.units.records import FileColumn, read_columns
+from sweephand.errors import DataError
 from sweephand.files.find import find_files, list_paths
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
 from sweephand.files.local import access_to
@@ -486,13 +485,6 @@ def _check_sequences(index: _Index, data_size: int, ledger: Ledger) -> None:
     overlaps = np.zeros(len(lengths), np.bool_)
     overlaps[good[1:]] = offsets[good[1:]] < ends[:-1]
     refuse(overlaps, "the sequence overlaps another one", offsets_at, 8)
-    used = int(sizes[is_good].sum())
-    if used < data_size:
-        warnings.warn(
-            f"{data_size - used} bytes of the .bin file of {printable(index.path)} belong to "
-            "no sequence",
-            stacklevel=2,
-        )
 
 
 class MegatronDeserializer(TokenFiles):

@@ -128,17 +128,6 @@ class _ChunkData:
     sizes: NDArray[np.int64]
 
 
-@dataclass
-class _Call:
-    """A method of the user's object, and the chunk that it is called for."""
-
-    method: str
-    chunk: int
-
-    def __str__(self) -> str:
-        return f"{self.method}({self.chunk})"
-
-
 class _UserChunks:
     """The chunks of one object, and their sizes, to which everything served is compared."""
 
@@ -362,14 +351,14 @@ class _UserChunks:
     def _lengths(self, chunks: NDArray[np.int64]) -> NDArray[np.uint32]:
         """Return the sizes of the sequences of chunks, declared or else measured."""
         sizes: list[Any] = []
-        call = _Call(f"{self._name}.sequence_lengths", 0)
+        call = f"{self._name}.sequence_lengths()"
         ask = self._user.sequence_lengths
         for begin in range(0, len(chunks), _CHUNKS_A_TURN):
             with self._lock.hold(call):
-                for call.chunk in chunks[begin : begin + _CHUNKS_A_TURN].tolist():
-                    one = own_result(ask, call.chunk)
+                for chunk in chunks[begin : begin + _CHUNKS_A_TURN].tolist():
+                    one = own_result(ask, chunk)
                     if one is not None and type(one) is not np.ndarray:
-                        one = as_array(str(call), one)
+                        one = as_array(call, one)
                     sizes.append(one)
         for at, one in enumerate(sizes):
             if one is None:

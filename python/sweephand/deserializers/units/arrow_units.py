@@ -60,7 +60,7 @@ def pick(batch: Any, name: str) -> Any:
     rows = batch.to_struct_array()
     found = _pick_in(rows, name)
     if found is None:
-        listed = some_of(_fields_below(rows.type), 20)
+        listed = some_of(batch.schema.names, 20)
         raise ValueError(f"there is no field {name!r}, there are: {listed}")
     return found
 
@@ -77,15 +77,6 @@ def _pick_in(array: Any, name: str) -> Any:
             if found is not None:
                 return found
     return None
-
-
-def _fields_below(kind: Any) -> list[str]:
-    """Return the fields of a struct at all depths."""
-    names = []
-    for field in (kind.field(number) for number in range(kind.num_fields)):
-        below = _fields_below(field.type) if pa.types.is_struct(field.type) else []
-        names += [f"{field.name}.{one}" for one in below] or [field.name]
-    return names
 
 
 def convert(
@@ -452,11 +443,6 @@ def streams_of(schema: Any, path: str) -> tuple[StreamDefs, dict[str, str]]:
     """Return the columns of a schema that can be served, and the reason for each other column.
 
     The row numbers of pandas are neither.
-
-    Raises
-    ------
-    DataError
-        If none can be served, saying why.
     """
     batch = empty_batch(schema)
     streams = {}

@@ -452,10 +452,7 @@ class RunDeserializer(IndexedDeserializer):
     def read_rows(self, run: RowRun) -> Columns:
         """Read rows: a column of each stream, and the faults of rows that are blank in them.
 
-        Raises
-        ------
-        DataError
-            If none of them can be read.
+        If none of them can be read, that is a DataError.
         """
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
