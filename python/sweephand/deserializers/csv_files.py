@@ -215,8 +215,7 @@ class CSVDeserializer(LineUnits):
         try:
             text = io.StringIO(line.decode(), newline="")
         except UnicodeDecodeError:
-            kind = "UTF-16" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else "no UTF-8"
-            raise DataError(f"the first line is in {kind}", file.path, line=1) from None
+            raise DataError("the first line is no UTF-8", file.path, line=1) from None
         try:
             return next(
                 csv.reader(

@@ -530,10 +530,7 @@ def _sparse(name: str, sample: Mapping[int, Any]) -> str:
 
 
 def _dense(name: str, sample: Any) -> str:
-    try:
-        array = as_array(f"stream {name!r}", sample)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"stream {name!r} has a sample that is no array: {error}") from None
+    array = as_array(f"stream {name!r}", sample)
     if array.dtype.kind not in "biuf" and array.size:
         raise ValueError(f"stream {name!r} must hold numbers, got {array.dtype}")
     if array.dtype == bool:

@@ -172,7 +172,7 @@ class Deserializer(ABC):
         """
         from sweephand.maps import make_filter
 
-        return FilteredDeserializer(self, make_filter(predicate, name, version))
+        return MappedDeserializer(self, make_filter(predicate, name, version), is_filter=True)
 
     def of_stream(self, name: str) -> Deserializer:
         """Return the same sequences for a look at one stream, where that reads less.
@@ -205,38 +205,24 @@ class DerivedDeserializer(Deserializer):
 
 @dataclass(frozen=True, repr=False)
 class MappedDeserializer(DerivedDeserializer):
-    """A corpus whose sequences are mapped."""
+    """A corpus whose sequences are mapped, or those that are kept by a filter."""
 
     whole: Deserializer
     map_: SequenceMap
+    is_filter: bool = False
 
     def open_for(self, opening: OpenContext) -> Corpus:
         """Return the corpus as a source asks for it."""
-        from sweephand.maps import map_corpus
+        from sweephand.maps import check_name, filtered, map_corpus
 
-        return map_corpus(self.whole.open_for(opening), self.map_, opening)
+        corpus = self.whole.open_for(opening)
+        if not self.is_filter:
+            return map_corpus(corpus, self.map_, opening)
+        check_name(corpus, self.map_.name)
+        return filtered(corpus, self.map_, opening).named(self.map_.fingerprint)
 
     def _description(self) -> str:
         return f"{self.whole!r}, {self.map_}"
-
-
-@dataclass(frozen=True, repr=False)
-class FilteredDeserializer(DerivedDeserializer):
-    """A corpus that keeps a part of the sequences of another."""
-
-    whole: Deserializer
-    filter_: SequenceMap
-
-    def open_for(self, opening: OpenContext) -> Corpus:
-        """Return the corpus as a source asks for it."""
-        from sweephand.maps import check_name, filtered
-
-        corpus = self.whole.open_for(opening)
-        check_name(corpus, self.filter_.name)
-        return filtered(corpus, self.filter_, opening).named(self.filter_.fingerprint)
-
-    def _description(self) -> str:
-        return f"{self.whole!r}, {self.filter_}"
 
 
 def brief(

@@ -28,8 +28,6 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams
 from sweephand.deserializers.array import (
-    ArrayDeserializer,
-    arrays_of,
     is_map_style,
     names_for,
     wrong_data,
@@ -61,8 +59,7 @@ class MapDeserializer(Deserializer):
     the dataset has it. With an attribute ``thread_safe = True`` a dataset allows concurrent
     calls.
 
-    Without ``streams`` and ``lengths`` a ``TensorDataset``, or a ``Subset`` of one, is served
-    as its arrays, with one sample per item.
+    The tensors of a ``TensorDataset`` are better given to `ArrayDeserializer`.
 
     Parameters
     ----------
@@ -106,11 +103,6 @@ class MapDeserializer(Deserializer):
             raise wrong_data("a map-style dataset has __len__ and __getitem__", dataset)
         self._name = name or type(dataset).__name__
         self._arguments = (dataset, streams, lengths)
-        self._arrays: ArrayDeserializer | None = None
-        if streams is None and lengths is None and (found := arrays_of(dataset)) is not None:
-            arrays = dict(zip(names_for(len(found)), found, strict=True))
-            self._arrays = ArrayDeserializer(arrays, name=self._name)
-            return
         self._dataset, self._given = dataset, lengths
         is_safe = getattr(dataset, "thread_safe", False) is True
         self._num_threads = (os.cpu_count() or 1) if is_safe else 1
@@ -140,8 +132,6 @@ class MapDeserializer(Deserializer):
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
-        if self._arrays is not None:
-            return self._arrays.open(ledger)
         first = self._form.to_columns([self._first])
         sizes = self._sizes(ledger)
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
@@ -168,8 +158,6 @@ class MapDeserializer(Deserializer):
         return StoredCorpus([reader], ShardIds([self._name], [0, self._count]), [self._name])
 
     def _description(self) -> str:
-        if self._arrays is not None:
-            return self._arrays._description()
         return brief([self._name], self._streams, self._count)
 
     def _no_dict(self, item: object, number: int) -> DataError:

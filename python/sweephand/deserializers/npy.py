@@ -206,9 +206,7 @@ def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     if not isinstance(path, Path):
         raise ValueError(f"{path}: archives are read from local disks only")
     if wanted.are_documents:
-        raise ValueError(
-            f"{path}: tokens to be cut are in .npy files, or bare, not in archives"
-        )
+        raise ValueError(f"{path}: no tokens are cut in archives")
     arrays = _load(path)
     definitions = wanted.definitions(with_offsets(dict(arrays)))
     for stream, definition in definitions.items():
