@@ -170,7 +170,7 @@ def _maps_of(corpus: Deserializer) -> list[MappedDeserializer]:
     found: list[MappedDeserializer] = []
     one: Any = corpus
     while isinstance(one, Deserializer):
-        if isinstance(one, MappedDeserializer):
+        if isinstance(one, MappedDeserializer) and not one.is_filter:
             found.insert(0, one)
         one = getattr(one, "whole", None)
     return found
