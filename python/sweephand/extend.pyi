@@ -20,10 +20,10 @@ from sweephand.cli.options import count as count
 from sweephand.cli.options import flag as flag
 from sweephand.cli.options import make_source as make_source
 from sweephand.cli.options import minibatch_size as minibatch_size
+from sweephand.cli.options import object_of_script as object_of_script
 from sweephand.cli.options import open_either as open_either
 from sweephand.cli.options import option as option
 from sweephand.cli.options import whole as whole
-from sweephand.cli.script_corpus import object_of_script as object_of_script
 from sweephand.corpus import chunks as chunks
 from sweephand.corpus.chunks import make_chunk as make_chunk
 from sweephand.corpus.columns import ColumnData as ColumnData

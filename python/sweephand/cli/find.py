@@ -17,9 +17,9 @@ from sweephand.cli.options import (
     make_source,
     open_corpus,
     option,
+    step_at_time,
     whole,
 )
-from sweephand.cli.steps import step_at_time
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen

@@ -15,8 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.cli.options import add_corpus, delivered_once, limits_of, open_corpus
-from sweephand.cli.script_corpus import names_script
+from sweephand.cli.options import (
+    add_corpus,
+    delivered_once,
+    limits_of,
+    names_script,
+    open_corpus,
+)
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.streams import definitions_of
 from sweephand.deserializers.open_path import look_at

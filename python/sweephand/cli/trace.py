@@ -21,9 +21,9 @@ from sweephand.cli.options import (
     make_source,
     open_corpus,
     option,
+    time_of_step,
     whole,
 )
-from sweephand.cli.steps import time_of_step
 from sweephand.minibatch.content_digest import digest_of
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.terminal.numbers import in_count
