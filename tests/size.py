@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[1]
 # What each part may have at most, of lines and of files. Limits only become smaller: the budget
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
-    "core": (44_020, 208),
-    "extensions": (15_870, 66),
+    "core": (44_010, 206),
+    "extensions": (15_860, 66),
     "a source over arrays": (10_060, 53),
     "C++": (25_780, 165),
     "tests": (61_030, None),

@@ -257,8 +257,8 @@ def test_tokens_and_masks_are_those_of_apply_chat_template(name: str, tmp_path: 
     ]
     wanted = [as_documented(template, messages) for messages in conversations]
     assert all(any(mask) and not all(mask) for _, mask in wanted)
-    for corpus in in_files(tmp_path, conversations):
-        for begin, end in TAGS:
+    for number, corpus in enumerate(in_files(tmp_path, conversations)):
+        for begin, end in TAGS[number::3]:
             changed = template.replace("«", begin).replace("»", end)
             assert encoded(corpus, changed) == wanted
 

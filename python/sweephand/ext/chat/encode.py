@@ -273,10 +273,6 @@ def encode(
         Tokens that a template writes by names, such as ``{"bos_token": "<s>"}``, beside those
         that the tokenizer names; one that nobody knows is refused.
 
-    References
-    ----------
-    Chat templates and their ``{% generation %}``: documentation of Hugging Face's transformers.
-
     Examples
     --------
     >>> import sweephand as sh

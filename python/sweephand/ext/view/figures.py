@@ -342,7 +342,13 @@ def objects_figure(minibatch: Minibatch, key: Any) -> Markup:
 def tile_of(found: Any, name: str) -> Markup:
     """Return a sample of bytes, or an object, with its id."""
     if not isinstance(found, bytes):
-        return _prose(found if isinstance(found, str) else _as_json(found), name)
+        as_json = json.JSONEncoder(ensure_ascii=False, indent=1, default=repr)
+        text = (
+            found
+            if isinstance(found, str)
+            else "".join(islice(as_json.iterencode(found), _TEXT))
+        )
+        return _prose(text, name)
     size = f"{in_count(len(found))} bytes"
     try:
         if found.startswith(_PICTURES) or found[8:12] == b"WEBP":
@@ -362,14 +368,6 @@ def tile_of(found: Any, name: str) -> Markup:
 def _prose(found: str, name: str) -> Markup:
     cut = found[:_TEXT] + ("…" if len(found) > _TEXT else "")
     return captioned(tag("bdi", prose(cut)), name, "", class_="prose")
-
-
-def _as_json(found: Any) -> str:
-    try:
-        encoder = json.JSONEncoder(ensure_ascii=False, indent=1, default=repr)
-        return "".join(islice(encoder.iterencode(found), _TEXT))  # more is not shown
-    except (TypeError, ValueError):
-        return repr(found)
 
 
 def _hex(found: bytes) -> str:

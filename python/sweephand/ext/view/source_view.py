@@ -46,15 +46,17 @@ class Steps:
         self._begins: list[Position] = []
         self._times: list[int] = []
 
-    def begin_of(self, step: int) -> Position | None:
-        """Return the place where a step begins; None if the data end before it.
+    def begin_of(self, step: int) -> Position:
+        """Return the place where a step begins; IndexError if the data end before it.
 
         TooFar if it takes too long to plan this many steps.
         """
         until = clock.monotonic() + self._seconds
         while len(self._begins) <= step and self.count is None:
             self._plan_one(until)
-        return self._begins[step] if step < len(self._begins) else None
+        if step >= len(self._begins):
+            raise IndexError(f"there is no step {step}: the data end after {self.count} steps")
+        return self._begins[step]
 
     def step_at(self, time: int) -> int | None:
         """Return the step that holds a nominal time; None beyond the last.
@@ -179,11 +181,7 @@ def page_of_source(
     position = cursor.position
     if step is not None:
         check_int("step", step, 0)
-        steps = Steps(cursor, size, seconds=float("inf"))
-        found = steps.begin_of(step)
-        if found is None:
-            raise IndexError(f"there is no step {step}: the data end after {steps.count} steps")
-        position = found
+        position = Steps(cursor, size, seconds=float("inf")).begin_of(step)
     elif time is not None:
         cursor.go_to_time(time)
         position = cursor.position

@@ -192,7 +192,7 @@ class Viewer:
             question, notes = self._settled(opened, question)
             steps = opened.steps_of(question.size, question.start)
             begin = _begin(steps, question)
-            with suppress(TooFar):
+            with suppress(TooFar, IndexError):
                 steps.begin_of(question.step + 1)  # which finds out if this one is the last
             shown = self._place(opened.cursor, begin, question, has_links=True)
         except _EXPECTED as error:
@@ -279,16 +279,11 @@ class Viewer:
 def _begin(steps: Steps, question: Question) -> Position:
     """Return where the step of a question begins."""
     try:
-        begin = steps.begin_of(question.step)
+        return steps.begin_of(question.step)
     except TooFar:
         raise ValueError(
             f"to plan {in_count(question.step)} steps takes too long; go to a nominal time"
         ) from None
-    if begin is None:
-        raise IndexError(
-            f"there is no step {question.step}: the data end after {steps.count} steps"
-        )
-    return begin
 
 
 def _error(reason: object) -> Markup:
