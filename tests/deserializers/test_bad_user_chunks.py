@@ -101,16 +101,6 @@ def test_infos_that_cannot_be_are_refused(infos: Any, message: str) -> None:
         sh.MinibatchSource(Chunks(infos=infos))
 
 
-@pytest.mark.parametrize("num_chunks", [0, -1, 2.0, None, "3"])
-def test_a_number_of_chunks_that_is_none_is_refused(num_chunks: Any) -> None:
-    class Odd(Chunks):
-        def num_chunks(self) -> int:
-            return num_chunks  # type: ignore[no-any-return]
-
-    with pytest.raises((TypeError, ValueError), match=r"Odd.num_chunks\(\) must be"):
-        sh.MinibatchSource(Odd())
-
-
 class ManyChunks(sh.UserDeserializer):
     """Chunks of two sequences of 3 and 5 samples; of every third the lengths are not told."""
 

@@ -137,10 +137,8 @@ def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     make("npy", tmp_path)
     for corpus in (
         sh.JSONLDeserializer("~/rows.jsonl"),
-        sh.JSONLDeserializer(["~/rows.jsonl"]),
         sh.JSONLDeserializer("~/*.jsonl"),
         sh.NpyDeserializer({"y": "~/y.npy"}),
-        sh.open("~/rows.jsonl"),
         sh.open(Path("~/rows.jsonl")),
     ):
         assert delivered(corpus)["y"] == [0.5, 1.5]

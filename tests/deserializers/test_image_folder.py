@@ -159,13 +159,3 @@ def test_splits_of_classes_are_refused_naming_what_to_open(folder: Path, opened:
     with pytest.raises(ValueError, match="holds the splits Train, val:") as caught:
         opened(data)
     assert repr(str(data / "Train")) in str(caught.value)
-
-
-@pytest.mark.parametrize("opened", [sh.ImageFolder, sh.open])
-def test_what_desktops_leave_is_no_picture_and_no_class(folder: Path, opened: Any) -> None:
-    for name in ("Thumbs.db", "ant/Thumbs.db", "desktop.ini", "__MACOSX/ant/._a.webp", "._ant"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(b"of a desktop")
-    (folder / "cat" / "__MACOSX").mkdir()
-    (folder / "cat" / "__MACOSX" / "9.png").write_bytes(b"of a desktop")
-    assert served(opened(folder)).ids == NAMES

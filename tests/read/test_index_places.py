@@ -97,16 +97,6 @@ def test_the_command_line_has_the_choice_too(data: Path, cache: Path) -> None:
 
 
 # -- other readers --
-def test_pyarrow_and_pandas_read_the_folder_as_before(data: Path) -> None:
-    parquet(data, varied())
-    assert count(sh.ParquetDeserializer(data / "*.parquet", ALL)) == 40
-    assert any(name.startswith(".") for name in names_in(data))
-    dataset = pytest.importorskip("pyarrow.dataset")
-    assert dataset.dataset(data, format="parquet").count_rows() == 40
-    pandas = pytest.importorskip("pandas")
-    assert len(pandas.read_parquet(data)) == 40
-
-
 @each_format
 def test_our_own_folders_and_patterns_pass_it_over(make: Make, data: Path, cache: Path) -> None:
     make(data, corpus_for(make))
@@ -117,19 +107,6 @@ def test_our_own_folders_and_patterns_pass_it_over(make: Make, data: Path, cache
     assert main(["info", str(data), "--json"]) == 0
     listed = find_files(str(data / "*")).files
     assert [file.name for file in listed] == [n for n in kept if not n.startswith(".")]
-
-
-def test_our_own_patterns_pass_it_over_in_a_store(data: Path) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    store = fsspec.filesystem("memory")
-    for name in ("a.bin", ".hidden.bin", ".jsonl-1.0123.sweephand-index", "b.bin"):
-        store.pipe(f"/hidden-and-not/{name}", b"12")
-    found = find_files("memory://hidden-and-not/*")
-    assert [file.name for file in found.files] == ["a.bin", "b.bin"]
-    assert len(found.leftovers) == 2
-    asked = find_files("memory://hidden-and-not/.hid*")
-    assert [file.name for file in asked.files] == [".hidden.bin"]
-    store.rm("/hidden-and-not", recursive=True)
 
 
 # -- cleaning --

@@ -99,24 +99,6 @@ def test_of_every_later_sweep_as_much_comes_from_the_disk_as_fits(
     assert web.bytes_of("tokens") == stats["cache_bytes_fetched"]
 
 
-@pytest.mark.parametrize("part", [0.25, 0.5, 1.0] if extent.exhaustive else [0.5])
-def test_of_later_sweeps_of_a_mixture_about_as_much_comes_from_the_disk(
-    part: float, web: HttpStore, tmp_path: Path
-) -> None:
-    num_chunks = NUM_CHUNKS * 4 // 3
-    num_kept = int(part * num_chunks)
-    num_read = num_chunks + 4 * (num_chunks - num_kept)
-    cache = sh.NodeCache(tmp_path / "node", num_kept * ENTRY_BYTES)
-    options: dict[str, Any] = {"mixed": True, "max_sweeps": 5, "num_threads": 0}
-    with make_source(web.url, None, **options) as plain:
-        wanted = read_all(plain)
-    with make_source(web.url, cache, **options) as source:
-        assert read_all(source) == wanted
-        stats = source.stats()
-    assert bytes_kept(tmp_path) <= cache.max_bytes
-    assert abs(stats["cache_misses"] - num_read) <= 6
-
-
 # Labels of an MLF lie in the index, and zarr asks stores by itself.
 READ_BY_US = [make for make in OPEN if make not in (format_corpora.mlf, format_corpora.zarr)]
 
@@ -240,23 +222,6 @@ def test_ranks_of_a_node_fetch_every_byte_once(
     for one, rank in zip(found, ranks, strict=True):
         with make_source(web.url, None, max_sweeps=2, mixed=mixed) as plain:
             assert one["content"] == read_all(plain, *rank)
-
-
-@pytest.mark.parametrize("ranks", [[(2, 0), (2, 1)], [(1, 0), (1, 0)]])
-def test_ranks_of_a_node_fetch_no_more_than_one_process_where_half_fits(
-    ranks: list[tuple[int, int]], web: HttpStore, tmp_path: Path
-) -> None:
-    job = {
-        "url": web.url,
-        "folder": str(tmp_path / "node"),
-        "max_bytes": NUM_CHUNKS // 2 * ENTRY_BYTES,
-        "sweeps": 4,
-        "ranks": ranks,
-        "in_step": True,  # ranks that drift apart cost room
-    }
-    assert all(one["code"] == 0 for one in run(job))
-    most = 4 if ranks[0] == ranks[1] else 2.6
-    assert web.bytes_of("tokens") <= most * NUM_CHUNKS * CHUNK_BYTES
 
 
 def test_a_forked_child_has_a_place_of_its_own(store: Any, tmp_path: Path) -> None:

@@ -100,24 +100,6 @@ def test_an_error_tells_any_name_in_what_can_be_printed(make: Make, tmp_path: Pa
     check_printable(str(absent.value))
 
 
-@pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
-def test_commands_print_nothing_that_commands_the_terminal(
-    make: Make, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    path = place(make, tmp_path)
-    for command in (["info"], ["index"], ["plan", "--size", "10"], ["verify", "--places", "1"]):
-        for how in ([], ["--json"]):
-            assert main([command[0], str(path), *command[1:], *options(make), *how]) == 0
-            printed = capsysbinary.readouterr()
-            check_printable((printed.out + printed.err).decode(), lines=True)
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2 - 1])
-    assert main(["verify", str(path), *options(make)]) == 1
-    printed = capsysbinary.readouterr()
-    assert printed.err
-    check_printable(printed.err.decode(), lines=True)
-
-
 def check_printable(text: str, *, lines: bool = False) -> None:
     text.encode()
     keep = "\n" if lines else ""

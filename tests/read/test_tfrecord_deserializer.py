@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ext.tfds.folders import tensor, tree, write_folder
 from tests.read.tfrecord_core import find_offsets
 
 import sweephand as sh
@@ -232,11 +231,3 @@ def test_a_record_that_lacks_a_feature_list_is_one_damaged_item(path: Path) -> N
         source = open_all(path, max_errors=1, index=None)
         assert sequences(source) == [[1, 2], [1, 2]]
         assert source.errors[0].stream == "tokens"
-
-
-def test_a_sequence_example_in_a_tfds_folder_is_called_one(tmp_path: Path) -> None:
-    record = sh.tfrecord.encode_sequence_example({"label": 3}, {"x": [1, 2]})
-    write_folder(tmp_path, {"s": [[record]]}, tree(x=tensor("int64")))
-    source = sh.MinibatchSource(sh.tfds.load(tmp_path, "s"), randomize=False)
-    with pytest.raises(sh.DataError, match=r"tf.train.SequenceExample"):
-        source.next_minibatch(1)
