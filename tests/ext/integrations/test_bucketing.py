@@ -53,7 +53,7 @@ def test_every_bucket_trains_the_same_parameters() -> None:
         assert torch.equal(module.norm.running_mean, plain.norm.running_mean)
         optimizer.step()
     assert module.num_executors == 3
-    assert module.bucket_keys == [4, 16, 8]
+    assert list(module._executors) == [4, 16, 8]
 
 
 def test_the_state_is_that_of_the_plain_module() -> None:
@@ -118,11 +118,11 @@ def test_the_cache_keeps_what_was_used_last() -> None:
         module.switch_bucket(key)
         module(tokens(key))
     assert made == [16, 8, 4, 8]
-    assert module.bucket_keys == [16, 8]
+    assert list(module._executors) == [16, 8]
     one = BucketingModule(Net, 16, max_executors=1)
     one.switch_bucket(4)
     one(tokens(4))
-    assert one.bucket_keys == [4]
+    assert list(one._executors) == [4]
 
 
 @pytest.mark.parametrize(

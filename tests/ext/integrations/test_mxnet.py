@@ -64,11 +64,11 @@ def test_buckets_without_a_sentence_are_removed_and_the_rest_sorted() -> None:
 
 
 def test_columns_may_be_sentences_and_numbers_keep_their_type() -> None:
-    batches = make(SENTENCES, 2, [2, 4], dtype=np.int64, layout="TN", data_name="words")
-    assert batches.provide_data == [("words", (4, 2))]
+    batches = make(SENTENCES, 2, [2, 4], dtype=np.int64, layout="TN")
+    assert batches.provide_data == [("data", (4, 2))]
     for batch in batches:
         assert batch.data[0].shape == batch.label[0].shape == (batch.bucket_key, 2)
-        assert batch.provide_data == [("words", (batch.bucket_key, 2))]
+        assert batch.provide_data == [("data", (batch.bucket_key, 2))]
         assert batch.provide_label == [("softmax_label", (batch.bucket_key, 2))]
         assert batch.data[0].dtype == np.int64
         assert batch.pad == 0

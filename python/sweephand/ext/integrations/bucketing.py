@@ -95,11 +95,6 @@ class BucketingModule(nn.Module):
         """Executors that are kept."""
         return len(self._executors)
 
-    @property
-    def bucket_keys(self) -> list[Hashable]:
-        """Buckets whose executors are kept, the most recently used last."""
-        return list(self._executors)
-
     def switch_bucket(self, bucket_key: Hashable) -> None:
         """Choose the bucket of the next calls, and build its executor if it is missing.
 

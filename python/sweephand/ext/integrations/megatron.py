@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -16,28 +16,6 @@ from sweephand.extend import PlannedMinibatch, Share, check_int
 from sweephand.torch import to_tensor
 
 __all__ = ["BATCH_KEYS", "DataIterator", "Place", "get_batch"]
-
-
-class ParallelState(Protocol):
-    """The used part of ``megatron.core.parallel_state``."""
-
-    def get_data_parallel_world_size(self) -> int:
-        """Return how many ranks have data of their own."""
-
-    def get_data_parallel_rank(self) -> int:
-        """Return which of them this is."""
-
-    def get_context_parallel_world_size(self) -> int:
-        """Return over how many ranks a sequence is split."""
-
-    def get_context_parallel_rank(self) -> int:
-        """Return which of them this is."""
-
-    def is_pipeline_first_stage(self, ignore_virtual: bool, vp_stage: int | None) -> bool:
-        """Return True if this stage has the embedding."""
-
-    def is_pipeline_last_stage(self, ignore_virtual: bool, vp_stage: int | None) -> bool:
-        """Return True if this stage has the loss."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +47,7 @@ class Place:
     is_last_stage: bool = True
 
     @classmethod
-    def of(cls, mpu: ParallelState, vp_stage: int | None = None) -> Self:
+    def of(cls, mpu: Any, vp_stage: int | None = None) -> Self:
         """Return the place in ``megatron.core.parallel_state``."""
         return cls(
             mpu.get_data_parallel_world_size(),
@@ -205,26 +183,17 @@ def get_batch(
     if batch["cu_seqlens"] is not None and not is_padded:
         _join_rows(batch)
     if count > 1 and is_padded:
-        _split_each(batch, count, index)
+        cells = head_and_tail_of_each(batch["cu_seqlens_padded"][0], count, index)
+        for key in CELLS:
+            if batch[key] is not None:
+                batch[key] = batch[key][:, cells]
     elif count > 1:
-        _split_whole(batch, count, index)
+        for key in (*CELLS, "attention_mask"):
+            if batch[key] is not None:
+                dim = 2 if key == "attention_mask" else 1
+                parts = batch[key].chunk(2 * count, dim)
+                batch[key] = torch.cat([parts[index], parts[-1 - index]], dim)
     return [batch[key] for key in BATCH_KEYS]
-
-
-def _split_each(batch: Batch, count: int, index: int) -> None:
-    """Leave of each padded sequence the parts of a rank."""
-    cells = head_and_tail_of_each(batch["cu_seqlens_padded"][0], count, index)
-    for key in CELLS:
-        if batch[key] is not None:
-            batch[key] = batch[key][:, cells]
-
-
-def _split_whole(batch: Batch, count: int, index: int) -> None:
-    """Leave of whole rows the parts of a rank."""
-    for key in (*CELLS, "attention_mask"):
-        if batch[key] is not None:
-            dim = 2 if key == "attention_mask" else 1
-            batch[key] = _head_and_tail(batch[key], dim, count, index)
 
 
 def _join_rows(batch: Batch) -> None:
@@ -237,12 +206,6 @@ def _join_rows(batch: Batch) -> None:
         values = batch[key]
         if values is not None:
             batch[key] = values.reshape(1, -1)
-
-
-def _head_and_tail(values: torch.Tensor, dim: int, count: int, index: int) -> torch.Tensor:
-    """Return part `index` and its mirror from the end, of twice `count` parts."""
-    parts = values.chunk(2 * count, dim)
-    return torch.cat([parts[index], parts[-1 - index]], dim)
 
 
 _DOCUMENTS = ("cu_seqlens", "cu_seqlens_padded", "attention_mask", None)

@@ -55,13 +55,6 @@ def fill_buckets(
     return rows, numbers
 
 
-def next_words(rows: NDArray[Any], pad: int) -> NDArray[Any]:
-    """Return the next word at every place, and `pad` in the last column."""
-    labels = np.full_like(rows, pad)
-    labels[:, :-1] = rows[:, 1:]
-    return labels
-
-
 Shapes = list[tuple[str, tuple[int, ...]]]
 
 
@@ -81,8 +74,6 @@ class DataBatch:
         Always 0: minibatches are full.
     index : ndarray of int64, shape (batch_size,)
         The number of every sentence, as they were given.
-    data_names, label_names : list of str
-        Names of the arrays in `data` and `label`.
 
     Examples
     --------
@@ -104,22 +95,6 @@ class DataBatch:
     pad: int = 0
     index: NDArray[np.int64] | None = None
 
-    @property
-    def data_names(self) -> list[str]:
-        """Names of the arrays in `data`."""
-        return [name for name, _ in self.provide_data]
-
-    @property
-    def label_names(self) -> list[str]:
-        """Names of the arrays in `label`."""
-        return [name for name, _ in self.provide_label]
-
-
-@dataclass(frozen=True)
-class _Place:
-    epoch: int
-    batch: int  # of the epoch, the next one
-
 
 class BucketSentenceIter:
     """Serve sentences in minibatches of one bucket each, by the rules of MXNet's class.
@@ -140,8 +115,6 @@ class BucketSentenceIter:
         Those that get no sentence are removed. Longer sentences than the last are discarded.
     invalid_label : int
         What pads data and labels.
-    data_name, label_name : str
-        Names in `provide_data` and `provide_label`.
     dtype : dtype-like
         Of data and labels. float32 is exact for ids below 2^24.
     layout : {"NT", "TN"}
@@ -182,8 +155,6 @@ class BucketSentenceIter:
         batch_size: int,
         buckets: Sequence[int] | None = None,
         invalid_label: int = -1,
-        data_name: str = "data",
-        label_name: str = "softmax_label",
         dtype: DTypeLike = "float32",
         layout: Literal["NT", "TN"] = "NT",
         shuffle: bool = True,
@@ -193,7 +164,6 @@ class BucketSentenceIter:
         check_int("seed", seed, 0, 2**64)
         check_choice("layout", layout, "NT", "TN")
         self.batch_size = batch_size
-        self.data_name, self.label_name = data_name, label_name
         self.invalid_label = invalid_label
         self.layout = layout
         self._shuffle = shuffle
@@ -205,7 +175,10 @@ class BucketSentenceIter:
         self.num_discarded = len(sentences) - sum(map(len, rows.values()))
         self.num_left_over = sum(len(found) % batch_size for found in rows.values())
         self._rows = rows
-        self._labels = {key: next_words(found, invalid_label) for key, found in rows.items()}
+        self._labels = {  # the next word at every place
+            key: np.pad(found[:, 1:], ((0, 0), (0, 1)), constant_values=invalid_label)
+            for key, found in rows.items()
+        }
         self._batches = [
             (key, start)
             for key, found in rows.items()
@@ -218,22 +191,21 @@ class BucketSentenceIter:
                 f"{self.num_left_over} fill no minibatch in each epoch",
                 stacklevel=2,
             )
-        self._place = _Place(0, 0)
         self._start_epoch(0)
 
     @property
     def provide_data(self) -> Shapes:
         """(name, shape) of the data of the default bucket."""
-        return [(self.data_name, self._shape(self.default_bucket_key))]
+        return [("data", self._shape(self.default_bucket_key))]
 
     @property
     def provide_label(self) -> Shapes:
         """(name, shape) of the labels of the default bucket."""
-        return [(self.label_name, self._shape(self.default_bucket_key))]
+        return [("softmax_label", self._shape(self.default_bucket_key))]
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        self._start_epoch(self._place.epoch + 1)
+        self._start_epoch(self._epoch + 1)
 
     def next(self) -> DataBatch:
         """Return the next minibatch.
@@ -243,11 +215,10 @@ class BucketSentenceIter:
         StopIteration
             At the end of the epoch; `reset` begins the next one.
         """
-        epoch, number = self._place.epoch, self._place.batch
-        if number == len(self._batches):
+        if self._next == len(self._batches):
             raise StopIteration
-        self._place = _Place(epoch, number + 1)
-        key, start = self._batches[self._order[number]]
+        key, start = self._batches[self._order[self._next]]
+        self._next += 1
         rows = self._row_order[key][start : start + self.batch_size]
         data, label = self._rows[key][rows], self._labels[key][rows]
         if self.layout == "TN":
@@ -256,8 +227,8 @@ class BucketSentenceIter:
             data=[data],
             label=[label],
             bucket_key=key,
-            provide_data=[(self.data_name, data.shape)],
-            provide_label=[(self.label_name, label.shape)],
+            provide_data=[("data", data.shape)],
+            provide_label=[("softmax_label", label.shape)],
             index=self._numbers[key][rows],
         )
 
@@ -269,11 +240,8 @@ class BucketSentenceIter:
 
     def state_dict(self) -> dict[str, int]:
         """Return where it is, as JSON types."""
-        return {
-            "epoch": self._place.epoch,
-            "batch": self._place.batch,
-            "fingerprint": self._fingerprint(),
-        }
+        where = {"epoch": self._epoch, "batch": self._next}
+        return where | {"fingerprint": self._fingerprint()}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go to where a state was taken.
@@ -290,10 +258,10 @@ class BucketSentenceIter:
         check_int("the state's epoch", state["epoch"], 0, 2**63)
         check_int("the state's batch", state["batch"], 0, len(self._batches) + 1)
         self._start_epoch(state["epoch"])
-        self._place = _Place(state["epoch"], state["batch"])
+        self._next = state["batch"]
 
     def _start_epoch(self, epoch: int) -> None:
-        self._place = _Place(epoch, 0)
+        self._epoch, self._next = epoch, 0  # the next minibatch of the epoch
         self._order = self._permute(len(self._batches), epoch, 0)
         self._row_order = {
             key: self._permute(len(rows), epoch, key) for key, rows in self._rows.items()

@@ -1,22 +1,12 @@
 """Sources under torchft, which knows the live replicas and the steps that count."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 __all__ = ["alive"]
 
 
-class Manager(Protocol):
-    """The used part of ``torchft.Manager``."""
-
-    def num_participants(self) -> int:
-        """Return how many replicas take part in the quorum; it waits for it."""
-
-    def participating_rank(self) -> int | None:
-        """Return the index of this replica; None while it is being healed."""
-
-
-def alive(manager: Manager, share: tuple[int, int] = (1, 0)) -> Callable[[], tuple[int, int]]:
+def alive(manager: Any, share: tuple[int, int] = (1, 0)) -> Callable[[], tuple[int, int]]:
     """Return a function that asks a manager for its share, for `ElasticSteps`.
 
     Parameters
