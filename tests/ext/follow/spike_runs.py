@@ -100,13 +100,6 @@ class Run(NamedTuple):
         return sh.train.SpikeReport() if self.policy is None else self.policy.report
 
 
-def each_squared_error(model: dict[str, Any], minibatch: sh.Minibatch) -> Any:
-    """Return half the squared error of each sample, and the gradient of the sum."""
-    x, y = minibatch["x"].values, minibatch["labels"].values
-    error = x @ model["w"] - y
-    return 0.5 * error * error, [x.T @ error]
-
-
 def session(
     data: Planted,
     policy: sh.SpikePolicy | None,

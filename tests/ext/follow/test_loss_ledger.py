@@ -18,7 +18,6 @@ from tests.train.small import (
     Line,
     line_trainer,
     source_of_lengths,
-    squared_error,
     trained_back_and_forth,
 )
 from tests.train.small_torch import torch_trainer
@@ -98,11 +97,6 @@ class TestTrainer:
         assert [(row["step"], row["nominal_time"], row["id"]) for row in rows] == wanted
         for step in heard.steps:
             assert sums(rows)[step.step] == pytest.approx(step.loss, rel=1e-6)
-
-    def test_a_sum_over_several_sequences_is_refused(self, ledger: sh.LossLedger) -> None:
-        trainer = line_trainer([ledger], criterion=squared_error)
-        with pytest.raises(ValueError, match="a loss for each sequence of the minibatch, got"):
-            trainer.train_minibatch(source_of_lengths(LENGTHS).next_minibatch(12))
 
 
 class TestResume:

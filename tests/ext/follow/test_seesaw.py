@@ -1,12 +1,8 @@
 """Seesaw: what stays, what is refused, and that runs resume."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.train.small import Heard, line_trainer, source_of_lengths
 
 import sweephand as sh
 from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate
@@ -85,32 +81,3 @@ class TestSeesaw:
     def test_rates_by_sweeps_are_refused(self) -> None:
         with pytest.raises(ValueError, match="at the ends of sweeps: give epoch_size"):
             sh.train.seesaw(sh.learning_parameter_schedule([0.4, 0.2]), 8, 1000)
-
-
-class TestTraining:
-    def session(self, folder: Path, heard: Heard, **options: Any) -> sh.train.TrainingSession:
-        falls = [(200, 0.05), (67, 0.025), (41, 0.0125), (28, 0.00625), (64, 0.003125)]
-        rates = sh.learning_parameter_schedule(falls, epoch_size=1)
-        rates, sizes, _ = sh.train.seesaw(rates, 4, 400, max_size=40)
-        return sh.training_session(
-            line_trainer([heard], rates),
-            source_of_lengths([1, 2, 3] * 15),
-            sizes,
-            max_samples=400,
-            checkpoint_config=sh.CheckpointConfig(
-                folder, frequency=(9, "minibatch"), preserve_all=True, **options
-            ),
-        )
-
-    def test_from_every_checkpoint_the_end_is_the_same(self, tmp_path: Path) -> None:
-        whole = Heard()
-        self.session(tmp_path / "whole", whole).train()
-        sizes = [step.num_samples for step in whole.steps]
-        assert (max(sizes[:9]), max(sizes)) == (4, 40)
-        changes = [r.figures for r in whole.of("change")]
-        assert len([c for c in changes if "learning_rate" in c]) == 5
-        for checkpoint in sorted((tmp_path / "whole").iterdir()):
-            rest = Heard()
-            self.session(tmp_path / checkpoint.name, rest, restore=checkpoint).train()
-            tail = whole.steps[len(whole.steps) - len(rest.steps) :]
-            assert [s[:6] for s in rest.steps] == [s[:6] for s in tail]
