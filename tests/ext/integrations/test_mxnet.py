@@ -132,7 +132,7 @@ def test_a_state_of_other_data_is_refused() -> None:
         (([[1, 2]], 1, [1]), "none of 1 sentences fits a bucket; the largest is 1"),
         (([[1, 2]], 0), "batch_size must be in"),
         (([[1, 2]], 1, [0, 2]), "a bucket must be in"),
-        (([[1, 2]], 1, [2], -1, "d", "l", "int32", "XX"), "layout must be 'NT' or 'TN'"),
+        (([[1, 2]], 1, [2], -1, "int32", "XX"), "layout must be 'NT' or 'TN'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: Any, message: str) -> None:

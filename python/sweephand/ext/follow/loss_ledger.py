@@ -132,7 +132,13 @@ class MetNames:
     def meet(self, ids: SequenceIds, numbers: NDArray[np.uint64], step: int) -> bytes:
         """Return blocks with the names of a step's sequences that are not in the file yet."""
         if isinstance(ids, ShardIds):
-            return self._meet_shards(ids, step)
+            known, self._shards = self._shards, ids
+            if known is ids:
+                return b""
+            starts = ids.starts.tolist()
+            if known and (known.shards, known.starts.tolist()) == (ids.shards, starts):
+                return b""
+            return _pack(Kind.SHARDS, step, {"shards": ids.shards, "starts": starts})
         self._reserve(numbers)
         fresh = np.unique(numbers[~self._is_known[numbers]])
         if not fresh.size:
@@ -144,17 +150,6 @@ class MetNames:
             "corpora": ids.corpora(fresh),
         }
         return _pack(Kind.NAMES, step, fields)
-
-    def _meet_shards(self, ids: ShardIds, step: int) -> bytes:
-        known, self._shards = self._shards, ids
-        if known is ids or (
-            known is not None
-            and known.shards == ids.shards
-            and np.array_equal(known.starts, ids.starts)
-        ):
-            return b""
-        fields = {"shards": ids.shards, "starts": ids.starts.tolist()}
-        return _pack(Kind.SHARDS, step, fields)
 
     def _mark(self, numbers: NDArray[np.uint64]) -> None:
         self._reserve(numbers)
