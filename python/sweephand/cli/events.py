@@ -36,7 +36,7 @@ _RENEW = "renew"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a JSON file of events")
-    kinds = [*_MAKE, _RENEW]
+    kinds = [*_KINDS, _RENEW]
     parser.add_argument("kind", metavar="KIND", nargs="?", choices=kinds, help=", ".join(kinds))
     parser.add_argument("words", metavar="WORD", nargs="*", help="what it is about: see above")
     option(parser, "--at T", whole, "nominal time in samples from which on it holds")
@@ -49,7 +49,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     if arguments.kind is None:
         events = EventList(tuple(load(path)))
     elif arguments.kind == _RENEW:
-        events = EventList(tuple(_renewed(arguments)))
+        if arguments.words or arguments.at is not None or arguments.ids is not None:
+            raise WrongUsage(f"{_RENEW}: it takes nothing else", "sweephand events", "")
+        events = EventList(tuple(renew(path)))
     else:
         events = EventList(tuple(append(_event(arguments), path)))
     facts: Answer = {
@@ -65,22 +67,18 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     return facts
 
 
-def _renewed(arguments: argparse.Namespace) -> list[Event]:
-    if arguments.words or arguments.at is not None or arguments.ids is not None:
-        usage = f"usage: sweephand events FILE {_RENEW}\n"
-        raise WrongUsage(f"{_RENEW}: it takes nothing else", "sweephand events", usage)
-    return renew(arguments.file)
-
-
 def _event(arguments: argparse.Namespace) -> Event:
-    kind: str = arguments.kind
+    usage, make = _KINDS[arguments.kind]
     try:
-        if arguments.ids is not None and kind != "ban":
+        if arguments.ids is not None and arguments.kind != "ban":
             raise ValueError("--ids is of a ban")
-        return _MAKE[kind](arguments)
+        return make(arguments)
     except (argparse.ArgumentTypeError, ValueError) as error:
-        usage = f"usage: sweephand events FILE {_USAGE[kind]}\n"
-        raise WrongUsage(f"{kind}: {error}", "sweephand events", usage) from error
+        raise WrongUsage(
+            f"{arguments.kind}: {error}",
+            "sweephand events",
+            f"usage: sweephand events FILE {arguments.kind} {usage}\n",
+        ) from error
 
 
 def _at(arguments: argparse.Namespace) -> int:
@@ -121,15 +119,9 @@ def _map_version(arguments: argparse.Namespace) -> MapVersion:
     return MapVersion(map=name, version=whole(version), at=_at(arguments))
 
 
-_MAKE: dict[str, Callable[[argparse.Namespace], Event]] = {
-    "ban": _ban,
-    "skip": _skip,
-    "weights": _weights,
-    "map-version": _map_version,
-}
-_USAGE = {
-    "ban": "ban ID... --at T, or ban --ids FILE --at T",
-    "skip": "skip START STOP",
-    "weights": "weights NAME=WEIGHT... --at T",
-    "map-version": "map-version NAME VERSION --at T",
+_KINDS: dict[str, tuple[str, Callable[[argparse.Namespace], Event]]] = {
+    "ban": ("ID... --at T, or --ids FILE --at T", _ban),
+    "skip": ("START STOP", _skip),
+    "weights": ("NAME=WEIGHT... --at T", _weights),
+    "map-version": ("NAME VERSION --at T", _map_version),
 }
