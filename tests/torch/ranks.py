@@ -94,6 +94,9 @@ def agree(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
         "failure": failure(control, rank, FileNotFoundError(2, "no such chunk", "part-3")),
         "odd failure": failure(control, rank, OddError(1, 2)),
         "both fail": raised(lambda: control.agree(error=KeyError(f"k{rank}"))),
+        "has no counts": raised(
+            lambda: control.agree(error=KeyError("k1")) if rank else control.agree([1, 2])
+        ),
         "parted": raised(lambda: control.next_minibatch(make_source(), SIZE + 9 * rank)),
         "stop": stop(control, rank),
         "exchanges": exchanges(control),

@@ -66,6 +66,7 @@ def test_what_one_rank_cannot_read_is_the_same_error_on_all(
         (kind, said), *_ = rank["odd failure"]
         assert (kind, said) == ("WorkerError", "on rank 1: OddError: (1, 2)")
         assert rank["both fail"] == ["KeyError", "'on rank 0: k0'"]
+        assert rank["has no counts"] == ["KeyError", "'on rank 1: k1'"]
 
 
 def test_ranks_that_would_train_on_different_minibatches_say_so(

@@ -183,7 +183,7 @@ class Control(Workers):
     ) -> Agreement:
         """Return sums over the workers, or raise the error of any of them, on all.
 
-        Of ranks with the same data the counts of one are summed. `error` is why this rank
+        Of ranks with the same data the counts of one are summed, at most 12. `error` is why this rank
         cannot go on, `minibatch` its share of what they are to train on: all must have shares
         of the same.
         """
@@ -210,13 +210,13 @@ class Control(Workers):
         return Agreement(sums, self.is_stopped)
 
     def sum(self, values: Sequence[int]) -> list[int]:
-        """Return the sum over the workers of each integer."""
+        """Return the sum over the workers of each of up to 16 integers."""
         if self._exchange is None:
             return list(values)
         return self._exchange.sum(values if self.counts else [0] * len(values))
 
     def sum_floats(self, values: Sequence[float]) -> list[float]:
-        """Return the sum over the workers of each number."""
+        """Return the sum over the workers of each of up to 16 numbers."""
         if self._exchange is None:
             return list(values)
         return self._exchange.sum(values if self.counts else [0] * len(values), torch.float64)
@@ -310,6 +310,7 @@ _BROKEN = "gloo", "nccl", "closed by peer", "reset by peer", "processgroup"
 
 _KNOWN = "_known_to"  # an attribute of errors: True, or the exchange that has asked
 _PATIENCE = timedelta(minutes=30)  # while one rank saves
+SIZE = 16  # numbers that one sum has room for
 
 
 class Exchange:
@@ -333,11 +334,13 @@ class Exchange:
         self.number = 0
 
     def sum(self, values: Sequence[float], dtype: torch.dtype = torch.int64) -> list[Any]:
-        """Return the sums of numbers over all ranks."""
+        """Return the sums over all ranks of up to 16 numbers."""
         self.number += 1
-        numbers = torch.tensor(values, dtype=dtype)
+        # All send as many numbers: a rank with an error has no counts.
+        numbers = torch.zeros(SIZE, dtype=dtype)
+        numbers[: len(values)] = torch.tensor(values, dtype=dtype)
         self._reduce(numbers, self._sum)
-        return numbers.tolist()
+        return numbers[: len(values)].tolist()
 
     def maximum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the maxima of numbers over all ranks, in place."""
