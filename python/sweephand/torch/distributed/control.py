@@ -183,9 +183,9 @@ class Control(Workers):
     ) -> Agreement:
         """Return sums over the workers, or raise the error of any of them, on all.
 
-        Of ranks with the same data the counts of one are summed, at most 12. `error` is why this rank
-        cannot go on, `minibatch` its share of what they are to train on: all must have shares
-        of the same.
+        Of ranks with the same data the counts of one are summed, at most 12. `error` is why
+        this rank cannot go on, `minibatch` its share of what they are to train on: all must
+        have shares of the same.
         """
         stop = stop or self._stop_wanted
         if self._exchange is None:

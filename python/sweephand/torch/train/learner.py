@@ -37,6 +37,10 @@ class TorchLearner(Learner):
     ----------
     pace : Pace
         The clocks and the schedule of learning rates.
+    optimizers : sequence of torch.optim.Optimizer
+        The torch optimizers inside.
+    guard : StepGuard or None
+        The guard around them, which may be a loss scale.
 
     Examples
     --------
@@ -53,8 +57,10 @@ class TorchLearner(Learner):
         optimizer: torch.optim.Optimizer | StepGuard[Any],
         lr_schedule: float | Schedule[float] | None,
     ) -> None:
-        self._guard = optimizer if isinstance(optimizer, StepGuard) else None
-        inner = optimizer if self._guard is None else self._guard.inner_optimizer
+        self.guard: StepGuard[Any] | None = (
+            optimizer if isinstance(optimizer, StepGuard) else None
+        )
+        inner = optimizer if self.guard is None else self.guard.inner_optimizer
         optimizers = listed(inner)
         if not are_optimizers(optimizers):
             raise ArgumentTypeError(
@@ -67,9 +73,9 @@ class TorchLearner(Learner):
                 f"lr_schedule is a schedule of sh, got {shown(lr_schedule)}: lr_schedule=None "
                 "leaves the rates to it, and you step it after each minibatch"
             )
-        self._optimizers = optimizers
-        if self._guard is not None:
-            self._guard.judge_on_host()
+        self.optimizers = optimizers
+        if self.guard is not None:
+            self.guard.judge_on_host()
         super().__init__(lr_schedule)
         self._proportions: list[float] = []  # of each group's rate to its optimizer's default
         if self.pace.schedule is not None:
@@ -79,16 +85,6 @@ class TorchLearner(Learner):
     def parameters(self) -> list[Tensor]:
         """The parameters of all groups."""
         return [parameter for group in self._groups() for parameter in group["params"]]
-
-    @property
-    def optimizers(self) -> Sequence[torch.optim.Optimizer]:
-        """The torch optimizers inside."""
-        return self._optimizers
-
-    @property
-    def guard(self) -> StepGuard[Any] | None:
-        """The guard around them, which may be a loss scale, or None."""
-        return self._guard
 
     def update(
         self,
@@ -135,8 +131,8 @@ class TorchLearner(Learner):
                 )
             for parameter, gradient in zip(parameters, gradient_sums, strict=True):
                 parameter.grad = gradient
-        if self._guard is not None:
-            self._guard.unscale_(num_samples)
+        if self.guard is not None:
+            self.guard.unscale_(num_samples)
         else:
             held = [one for one in self.parameters if one.grad is not None]
             owned = in_own_memory([one.grad for one in held if one.grad is not None])
@@ -190,7 +186,7 @@ class TorchLearner(Learner):
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the mean gradients that the parameters hold, and count it."""
-        for optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             optimizer.step()
         self.pace.advance(num_samples, sweeps_ended, applied=True)
 
@@ -198,8 +194,8 @@ class TorchLearner(Learner):
         self, num_samples: int, sweeps_ended: int, minibatch_ids: Sequence[str]
     ) -> StepResult | None:
         """Take the step with mean gradients, or skip it as the guard says."""
-        if self._guard is not None:
-            return self._guard.finish(self, num_samples, sweeps_ended, minibatch_ids)
+        if self.guard is not None:
+            return self.guard.finish(self, num_samples, sweeps_ended, minibatch_ids)
         self.take(num_samples, sweeps_ended)
         return None
 
@@ -207,13 +203,13 @@ class TorchLearner(Learner):
         return float(self._groups()[0]["lr"])
 
     def _groups(self) -> list[dict[str, Any]]:
-        return [group for optimizer in self._optimizers for group in optimizer.param_groups]
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     def _note_proportions(self) -> None:
         """Note the proportions of groups that are new."""
         groups = [
             (group, optimizer.defaults["lr"])
-            for optimizer in self._optimizers
+            for optimizer in self.optimizers
             for group in optimizer.param_groups
         ]
         for group, default in groups[len(self._proportions) :]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -196,14 +196,6 @@ def norm_of(gradient: Tensor) -> Tensor:
     return norm
 
 
-def part_norms(sums: Sequence[Tensor], gradients: Iterable[Tensor], scale: float) -> PartNorms:
-    """Return norms from their sums over all workers and the mean gradients of the step."""
-    norms = [norm_of(gradient) for gradient in gradients]
-    together = whole(torch.stack(norms)).to(sums[-1].dtype).norm() / scale
-    num_parts, inverse_sizes, squared = map(number_of, sums)
-    return PartNorms(num_parts, inverse_sizes, squared, number_of(together.square()))
-
-
 class Sums(NamedTuple):
     """Loss and metric of a share."""
 
@@ -216,18 +208,6 @@ class Sums(NamedTuple):
     # Of the loss. Gradients are averaged over processes, so it is their number; and 0 for the
     # replacement of an empty share, whose worker must take part in collective calls.
     weight: float
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Set every module inside to evaluation mode, and restore it afterwards."""
-    training = [one for one in module.modules() if one.training]
-    module.eval()
-    try:
-        yield
-    finally:
-        for one in training:
-            one.training = True
 
 
 class TorchModel(LearnedModule):
@@ -306,7 +286,16 @@ class TorchModel(LearnedModule):
     ) -> Outcome:
         """Take one step, as `TrainedModel.train`."""
         losses: list[tuple[Data, Any]] = []
-        meter = None if part_sizes is None else self._meter(part_sizes, num_samples)
+        scale = self.guards[0].loss_scale if self.guards else 1.0
+        meter, norms = None, None
+        if part_sizes is not None:
+            learned = list(self._learned.values())
+            meter = PartNormMeter(
+                lambda: self._engine.leaves(learned),
+                learned[0].device,
+                part_sizes,
+                num_samples / (self._engine.num_averaged * scale),
+            )
         loss, metric, *sums = self._differentiate(parts, num_samples, losses, meter)
         if isinstance(loss, float) and not math.isfinite(loss) and not self.guards:
             raise FloatingPointError(f"the loss is {loss}")
@@ -315,20 +304,25 @@ class TorchModel(LearnedModule):
         for guard in self.guards:
             if guard.wants_loss:
                 guard.observe(float(loss) / num_samples)
-        norms = part_norms(sums, self._gradients(), self._scale) if meter else None
-        return Outcome(
-            loss,
-            metric,
-            [one.step(num_samples, sweeps_ended) for one in self.learners],
-            losses,
-            norms,
-        )
+        if meter:
+            own = [norm_of(p.grad) for p in self._learned.values() if p.grad is not None]
+            together = whole(torch.stack(own)).to(sums[-1].dtype).norm() / scale
+            norms = PartNorms(*map(number_of, (*sums, together.square())))
+        results = [one.step(num_samples, sweeps_ended) for one in self.learners]
+        return Outcome(loss, metric, results, losses, norms)
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
         """Return the sums of loss and metric over all workers, in evaluation mode."""
-        with evaluating(self._module), torch.no_grad():
-            loss, metric, _, weight = self._sums(minibatch)
-        sums = [0.0 if weight == 0 else float(one) for one in (loss, metric) if one is not None]
+        training = [one for one in self._module.modules() if one.training]
+        self._module.eval()
+        try:
+            with torch.no_grad():
+                loss, metric, _, weight = self._sums(minibatch)
+        finally:
+            for one in training:
+                one.training = True
+        found = [one for one in (loss, metric) if one is not None]
+        sums = [float(one) if weight else 0.0 for one in found]
         sums = self.workers.sum_floats(sums)
         return sums[0], sums[1] if len(sums) > 1 else None
 
@@ -358,20 +352,6 @@ class TorchModel(LearnedModule):
         if metric is not None and not isinstance(metric, Tensor):
             metric = torch.as_tensor(metric, device=loss.device)
         return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, losses, weight)
-
-    @property
-    def _scale(self) -> float:
-        return self.guards[0].loss_scale if self.guards else 1.0
-
-    def _gradients(self) -> list[Tensor]:
-        return [one.grad for one in self._learned.values() if one.grad is not None]
-
-    def _meter(self, part_sizes: Sequence[int], num_samples: int) -> PartNormMeter:
-        factor = num_samples / (self._engine.num_averaged * self._scale)
-        learned = list(self._learned.values())
-        return PartNormMeter(
-            lambda: self._engine.leaves(learned), learned[0].device, part_sizes, factor
-        )
 
     def _differentiate(
         self,
