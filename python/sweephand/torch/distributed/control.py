@@ -314,14 +314,7 @@ SIZE = 16  # numbers that one sum has room for
 
 
 class Exchange:
-    """Small sums, maxima and objects over the ranks of a group, within a limit in seconds.
-
-    Attributes
-    ----------
-    rank, num_ranks : int
-    number : int
-        Of the last sum, the same on all ranks.
-    """
+    """Small sums, maxima and objects over the ranks of a group, within a limit in seconds."""
 
     def __init__(self, seconds: float, group: dist.ProcessGroup | None) -> None:
         self._group = _in_main_memory(group)
@@ -331,7 +324,7 @@ class Exchange:
         self._maximum = _options(timedelta(seconds=seconds), dist.ReduceOp.MAX)
         self._board = NoticeBoard(self._group)
         self.rank, self.num_ranks = self._group.rank(), self._group.size()
-        self.number = 0
+        self.number = 0  # of the last sum, the same on all ranks
 
     def sum(self, values: Sequence[float], dtype: torch.dtype = torch.int64) -> list[Any]:
         """Return the sums over all ranks of up to 16 numbers."""

@@ -37,18 +37,13 @@ class NoticeBoard:
     Nothing is written in steps that succeed. A thread of each rank looks for questions and
     words of others twice a second, so that they are known when the store is gone with the
     process that had it.
-
-    Attributes
-    ----------
-    is_waiting : bool
-        True while this rank is in an exchange, and so is not at fault if that is late.
     """
 
     def __init__(self, group: ProcessGroup) -> None:
         from torch.distributed import distributed_c10d
 
         store = distributed_c10d._get_default_store()
-        self.is_waiting = False
+        self.is_waiting = False  # in an exchange: it is not at fault if that is late
         self._rank, self._count = group.rank(), group.size()
         self._holder = _holder_of(store, group)
         self._store: Any = distributed_c10d.PrefixStore(f"sweephand/{group.group_name}", store)

@@ -38,18 +38,7 @@ LIMIT = 540.0
 
 
 class Engine:
-    """Engine that averages the gradients of processes: replicas, shards (FSDP2), or one alone.
-
-    Attributes
-    ----------
-    num_averaged : int
-        Processes whose gradients it averages.
-    group : ProcessGroup or None
-        All that train together; None is all of ``torch.distributed``.
-    mesh : DeviceMesh or None
-        The processes over which it shards parameters, if it does: all its dimensions replicate
-        or shard.
-    """
+    """Engine that averages the gradients of replicas or shards (FSDP2), or of one process."""
 
     def __init__(
         self,
@@ -57,6 +46,8 @@ class Engine:
         sharded: FSDPModule | None = None,
     ) -> None:
         self.num_averaged = 1
+        # All that train together, None for all of torch.distributed; or those that shard and
+        # replicate parameters, along all dimensions of their mesh.
         self.group: dist.ProcessGroup | None = None
         self.mesh: DeviceMesh | None = None
         self._replicated, self._sharded = replicated, sharded

@@ -290,18 +290,6 @@ class TorchOptimizers(Optimizers):
         """Divide the gradients that the parameters hold."""
         torch._foreach_div_([values_of(one) for one in self._held()], divisor)
 
-    @contextmanager
-    def clipped(self, divisor: float) -> Iterator[None]:
-        """Let fused optimizers divide the gradients as they read them in a step inside."""
-        if not all(map(_is_fused, self._optimizers)):
-            self.clip(divisor)
-            yield
-            return
-        device = self.parameters()[0].device
-        full = torch.full((), divisor, device=device)
-        with _telling(self._optimizers, torch.zeros((), device=device), full):
-            yield
-
     def take_unless_bad(self, is_good: Tensor, divisor: Tensor | None) -> None:
         """Take a step with divided gradients that leaves no trace if a device says so."""
         skip = ~is_good

@@ -44,22 +44,6 @@ def part_like(like: Tensor, tensor: Tensor) -> Tensor:
     return distribute_tensor(tensor.to(like.device), mesh, placements, src_data_rank=None)
 
 
-def optimizer_states(
-    module: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
-) -> dict[str, Any]:
-    """Return the states of optimizers by names of parameters, sharded as those are.
-
-    Optimizers without a step return the states that they will have, and are not changed.
-    """
-    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
-
-    fresh = [optimizer for optimizer in optimizers if not optimizer.state]
-    states: dict[str, Any] = get_optimizer_state_dict(module, list(optimizers))
-    for optimizer in fresh:
-        optimizer.state.clear()
-    return states
-
-
 def capture_random_state() -> dict[str, Any]:
     """Return the states of Python's, NumPy's and torch's global generators."""
     devices = []
@@ -192,15 +176,21 @@ class LearnedModule:
         }
 
     def tensors(self) -> dict[str, Any]:
-        """Return parameters and states of optimizers, uncopied; of shards the local shard."""
+        """Return parameters and states of optimizers, uncopied; of shards the local shard.
+
+        Optimizers without a step return the states that they will have, and are not changed.
+        """
+        from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
         has_begun = any(optimizer.state for optimizer in self._optimizers)
         if not has_begun:
             self._clear()
-        return {
-            "model": self._tensors(),
-            "optimizers": optimizer_states(self._module, self._optimizers),
-            "has_begun": has_begun,
-        }
+        tensors = self._tensors()
+        fresh = [optimizer for optimizer in self._optimizers if not optimizer.state]
+        states = get_optimizer_state_dict(self._module, self._optimizers)
+        for optimizer in fresh:
+            optimizer.state.clear()
+        return {"model": tensors, "optimizers": states, "has_begun": has_begun}
 
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Continue from the results of `tensors` and `describe`."""
