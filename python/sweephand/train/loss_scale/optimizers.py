@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -126,12 +125,6 @@ class Optimizers(ABC):
     @abstractmethod
     def clip(self, divisor: float) -> None:
         """Divide the gradients that the parameters hold, on their way into the step."""
-
-    @contextmanager
-    def clipped(self, divisor: float) -> Iterator[None]:
-        """Divide the gradients for a step inside."""
-        self.clip(divisor)
-        yield
 
     @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:

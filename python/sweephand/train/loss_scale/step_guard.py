@@ -371,8 +371,8 @@ class StepGuard(Generic[Optimizer]):
             elif judged.divisor == 1:
                 optimizer.take(num_samples, sweeps_ended)
             else:
-                with self._inner.clipped(judged.divisor):
-                    optimizer.take(num_samples, sweeps_ended)
+                self._inner.clip(judged.divisor)
+                optimizer.take(num_samples, sweeps_ended)
         return self._record(judged, minibatch_ids)
 
     @contextmanager
