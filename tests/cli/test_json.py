@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Call
 
+from sweephand.base.checks import OptionalModule
+from sweephand.deserializers import parquet
+from sweephand.deserializers.units import arrow_units
+
 
 def strict(text: str) -> object:
     def refuse(name: str) -> None:
@@ -35,6 +39,9 @@ def test_a_package_that_is_missing_is_the_hint(
 ) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and more PAR1")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    # Other tests of this process may have imported them.
+    monkeypatch.setattr(parquet, "pq", OptionalModule("pyarrow.parquet", extra="parquet"))
+    monkeypatch.setattr(arrow_units, "pa", OptionalModule("pyarrow", extra="parquet"))
     answer = call("info", tmp_path / "a.parquet", "--json")
     assert answer.code == 1
     assert answer.facts["hint"] == "pip install 'sweephand[parquet]'"
