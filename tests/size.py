@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
     "core": (43_930, 206),
-    "extensions": (15_770, 66),
+    "extensions": (15_760, 66),
     "a source over arrays": (10_060, 53),
     "C++": (25_780, 165),
-    "tests": (60_840, None),
+    "tests": (60_830, None),
 }
 
 

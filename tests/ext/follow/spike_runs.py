@@ -1,5 +1,6 @@
 """Small runs with planted poison, for the tests of spikes."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import sweephand as sh
 
 KINDS = ("labels", "features", "n-grams")  # shuffled, NaN, repeated
 WORDS = 8
+CLASSES = 4
 
 
 class Planted(NamedTuple):
@@ -58,6 +60,19 @@ def texts(rng: np.random.Generator, bad: set[int]) -> sh.ArrayDeserializer:
             text = np.tile(gram % WORDS, 20)
         made.append(text.astype(np.int64))
     return sh.ArrayDeserializer({"labels": made})
+
+
+def points(poison: Sequence[int], far: float, seed: int = 0) -> sh.ArrayDeserializer:
+    """Make sequences of points of some classes, of which some are far on the wrong side."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(3, 13, 500)
+    offsets = np.append(0, np.cumsum(lengths))
+    labels = rng.integers(0, CLASSES, offsets[-1])
+    x = (2 * np.eye(CLASSES)[labels] + rng.normal(0, 1, (len(labels), CLASSES))).astype("f4")
+    for place in poison:
+        part = slice(offsets[place], offsets[place + 1])
+        x[part] = far * np.eye(CLASSES)[labels[part]]
+    return sh.ArrayDeserializer({"x": (x, offsets), "labels": (labels, offsets)})
 
 
 def squared_error(model: dict[str, Any], minibatch: sh.Minibatch) -> Any:

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch._dynamo  # what optimizers import, before there are children
 import torch.distributed as dist
+from tests.ext.follow.spike_runs import CLASSES, points
 from tests.train.children import tell_two
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -23,21 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 import sweephand as sh
 import sweephand.torch
 
-CLASSES = 4
 POISON = (97, 297)
-
-
-def corpus(kind: str = "labels") -> sh.ArrayDeserializer:
-    """Make sequences of points of some classes, of which two are poison."""
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(3, 13, 500)
-    offsets = np.append(0, np.cumsum(lengths))
-    labels = rng.integers(0, CLASSES, offsets[-1])
-    x = (2 * np.eye(CLASSES)[labels] + rng.normal(0, 1, (len(labels), CLASSES))).astype("f4")
-    for place in POISON:
-        part = slice(offsets[place], offsets[place + 1])
-        x[part] = np.nan if kind == "nan" else -100 * np.eye(CLASSES)[labels[part]]
-    return sh.ArrayDeserializer({"x": (x, offsets), "labels": (labels, offsets)})
 
 
 def cross_entropy(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
@@ -50,12 +36,16 @@ def heal(share: Any, policy: sh.SpikePolicy | None, **options: Any) -> dict[str,
     torch.manual_seed(0)
     module = nn.Linear(CLASSES, CLASSES)
     model = share(module)
-    kind = options.pop("kind", "labels")
+    far = float("nan") if options.pop("kind", "labels") == "nan" else -100
     optimizer: Any = torch.optim.SGD(model.parameters(), 0.3, momentum=0.5)
     if options.pop("scaled", False):
         optimizer = sh.LossScaleOptimizer(optimizer, initial_scale=8.0)
     trainer = sh.Trainer(model, cross_entropy, sh.torch.Learner(optimizer, 0.3))
-    source = sh.MinibatchSource(corpus(kind), events=options.pop("events", ()), max_sweeps=3)
+    source = sh.MinibatchSource(
+        points(POISON, far),
+        events=options.pop("events", ()),
+        max_sweeps=3,
+    )
     activities = [] if policy is None else [policy]
     session = sh.training_session(trainer, source, 120, activities=activities, **options)
     ended = ""

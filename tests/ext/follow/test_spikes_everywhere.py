@@ -4,25 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ext.follow.spike_runs import CLASSES, points
 
 import sweephand as sh
 
-CLASSES = 4
 POISON = "array__297"
 
 
-def corpus(name: str = "array", seed: int = 0, poison: int | None = 297) -> Any:
-    """Make sequences of points of some classes, one of them far away on the wrong side."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(3, 13, 500)
-    offsets = np.append(0, np.cumsum(lengths))
-    labels = rng.integers(0, CLASSES, offsets[-1])
-    x = (2 * np.eye(CLASSES)[labels] + rng.normal(0, 1, (len(labels), CLASSES))).astype("f4")
-    if poison is not None:
-        part = slice(offsets[poison], offsets[poison + 1])
-        x[part] = -200 * np.eye(CLASSES)[labels[part]]
-    streams = {"x": (x, offsets), "labels": (labels, offsets)}
-    return sh.ArrayDeserializer(streams, name=name)
+def corpus(seed: int = 0, poison: tuple[int, ...] = (297,)) -> sh.ArrayDeserializer:
+    return points(poison, -200, seed)
 
 
 def cross_entropy(model: dict[str, Any], minibatch: sh.Minibatch) -> Any:
@@ -82,7 +72,7 @@ def test_in_every_layout_poison_is_found(layout: Any, action: Any, threads: int)
 
 def test_in_a_mixture_poison_is_banned_by_its_name() -> None:
     data = sh.Mixture(
-        {"web": corpus(), "code": corpus(seed=1, poison=None)}, {"web": 3, "code": 1}
+        {"web": corpus(), "code": corpus(seed=1, poison=())}, {"web": 3, "code": 1}
     )
     options = {"max_sweeps": sh.INFINITELY_REPEAT}
     weights, _, report = train(data, sh.SpikePolicy(action="bisect"), **options)

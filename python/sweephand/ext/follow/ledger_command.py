@@ -42,13 +42,13 @@ class LedgerRows:
         if not self.num_visits:
             raise ValueError(f"the ledger {folder} has no visits")
         self.first_step, self.last_step = self.visits["step"][[0, -1]].tolist()
-        numbers, self._places = np.unique(self.visits["number"], return_inverse=True)
+        numbers, self.places = np.unique(self.visits["number"], return_inverse=True)
         self.ids, self.corpora = names.of(numbers)
 
     def ranked(self, by: str, *, of_corpora: bool) -> list[dict[str, Any]]:
         """Return sequences or corpora with their figures, the highest first; NaN leads."""
         pairs = zip(self.ids, self.corpora, strict=True)
-        names, places = [{"id": name, "corpus": corpus} for name, corpus in pairs], self._places
+        names, places = [{"id": name, "corpus": corpus} for name, corpus in pairs], self.places
         if of_corpora:
             corpora, groups = np.unique(np.array(self.corpora, object), return_inverse=True)
             names, places = [{"corpus": name} for name in corpora], groups[places]
@@ -72,19 +72,6 @@ class LedgerRows:
             | {name: float(values[i]) for name, values in figures.items()}
             for i in order.tolist()
         ]
-
-    def visits_of(self, name: str) -> tuple[str, list[dict[str, Any]]]:
-        """Return the corpus of a sequence and its visits; KeyError shows an id like its own."""
-        if name not in self.ids:
-            raise KeyError(
-                f"no sequence here has the id {name!r}; ids look like {self.ids[0]!r}"
-            )
-        place = self.ids.index(name)
-        visits = [
-            {"step": step, "nominal_time": time, "loss": loss, "num_samples": samples}
-            for step, time, _, samples, loss in self.visits[self._places == place].tolist()
-        ]
-        return self.corpora[place], visits
 
 
 _ROWS = 20
@@ -163,7 +150,16 @@ def _rank(
 def _show(
     rows: LedgerRows, arguments: argparse.Namespace, facts: Answer, screen: Screen
 ) -> Answer:
-    corpus, visits = rows.visits_of(arguments.id)
+    if arguments.id not in rows.ids:
+        raise KeyError(
+            f"no sequence here has the id {arguments.id!r}; ids look like {rows.ids[0]!r}"
+        )
+    place = rows.ids.index(arguments.id)
+    corpus = rows.corpora[place]
+    visits = [
+        {"step": step, "nominal_time": time, "loss": loss, "num_samples": samples}
+        for step, time, _, samples, loss in rows.visits[rows.places == place].tolist()
+    ]
     losses = [one["loss"] for one in visits]
     facts |= {"id": arguments.id, "corpus": corpus, "visits": visits}
     screen.facts(

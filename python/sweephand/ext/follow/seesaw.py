@@ -97,7 +97,9 @@ def seesaw(
         raise ValueError(
             "learning_rates must fall in cuts, as of a list of rates, not by a formula"
         )
-    sizes = _sizes(minibatch_sizes)
+    sizes = minibatch_sizes
+    if not isinstance(sizes, StepSchedule):
+        sizes = minibatch_size_schedule(check_int("minibatch_sizes", sizes))
     length = check_int("num_samples", num_samples)
     changes = {*_begins("learning_rates", learning_rates), *_begins("minibatch_sizes", sizes)}
     times = sorted(t for t in changes if t < length)
@@ -119,12 +121,6 @@ def seesaw(
         made,
         _num_steps(sizes, length) - _num_steps(made, length),
     )
-
-
-def _sizes(spec: int | Schedule[int]) -> StepSchedule[int]:
-    if isinstance(spec, StepSchedule):
-        return spec
-    return minibatch_size_schedule(check_int("minibatch_sizes", spec))
 
 
 def _begins(name: str, schedule: StepSchedule[Number]) -> Iterator[int]:
