@@ -53,8 +53,7 @@ struct PackItems {
 
 enum class Fill : std::uint8_t {
   // Opens each row with the oldest of the `look_ahead` sequences in sight, then takes the
-  // longest
-  // in sight that fits, again and again. The sequences of a row are in the order in which they
+  // longest that fits, again and again. The sequences of a row are in the order in which they
   // were taken; a sequence waits at most look_ahead - 1 rows. With look_ahead = 1: next fit.
   kInOrder,
   // First fit decreasing: all sequences are in sight, and a row is opened with the longest. The
