@@ -162,6 +162,19 @@ class TorchLearner(Learner):
         """
         return super().state_dict() | {"proportions": list(self._proportions)}
 
+    def keep_hyperparameters(self, state: dict[str, Any]) -> None:
+        """Put the present rates into a state, in place of its own."""
+        super().keep_hyperparameters(state)
+        state["proportions"] = list(self._proportions)
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Return the hyperparameters of each group, but those that a schedule sets."""
+        scheduled = set() if self.pace.schedule is None else {"lr"}
+        return [
+            {k: v for k, v in group.items() if k not in scheduled | _set_by_torch(group)}
+            for group in self._groups()
+        ]
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, or raise StateError and change nothing."""
         check_keys("a learner", state, self.state_dict())
@@ -234,3 +247,13 @@ class TorchLearner(Learner):
                 group["lr"].fill_(rate * proportion)
             else:
                 group["lr"] = rate * proportion
+
+
+def _set_by_torch(group: Mapping[str, Any]) -> set[str]:
+    """Return the names in a group that are no settings, or that a torch scheduler sets."""
+    names = {"params", "param_names"}
+    if "initial_lr" in group:
+        names |= {"lr", "initial_lr", "max_lr", "min_lr"}
+    if "base_momentum" in group:
+        names |= {"base_momentum", "max_momentum", "momentum", "betas"}
+    return names

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from sweephand.errors import StateError
 from sweephand.torch.train.learner import TorchLearner
+from sweephand.train.learners.learner import report_restored
 from sweephand.train.states import BITS, Array, SavedArrays, Sink, open_regular
 from sweephand.train.states import capture_random_state as capture_other_state
 from sweephand.train.states import restore_random_state as restore_other_state
@@ -195,6 +196,7 @@ class LearnedModule:
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Continue from the results of `tensors` and `describe`."""
         self._check_learners(state)
+        given = self._settings()
         self._module.load_state_dict(tensors["model"])
         if tensors["has_begun"]:
             from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
@@ -203,7 +205,7 @@ class LearnedModule:
         else:
             for optimizer in self._optimizers:
                 optimizer.state.clear()
-        self._load_described(state)
+        self._load_described(state, given)
 
     def read(self, folder: Path) -> dict[str, Any]:
         """Return the files of a checkpoint."""
@@ -228,8 +230,21 @@ class LearnedModule:
             raise StateError(f"the checkpoint is of {found} learners, here are {count}")
         check_scales(self.guards, state["loss_scales"])
 
+    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
+        """Put the present hyperparameters into a state that was read."""
+        for learner, one in zip(self.learners, state["learners"], strict=True):
+            learner.keep_hyperparameters(one)
+        saved = [files[_optimizer_file(i)].state for i in range(len(self._optimizers))]
+        groups = [group for one in saved for group in one["param_groups"]]
+        for group, present in zip(groups, self._settings(), strict=True):
+            group |= present
+
+    def _settings(self) -> list[dict[str, Any]]:
+        return [group for learner in self.learners for group in learner.settings()]
+
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
+        given = self._settings()
         likes, weights = self._tensors(), files[WEIGHTS].arrays.items()
         self._module.load_state_dict(
             {name: part_like(likes[name], tensor_of(array)) for name, array in weights}
@@ -244,9 +259,15 @@ class LearnedModule:
                     if isinstance(value, Tensor):
                         of_one[name] = part_like(parameter, value)
             optimizer.load_state_dict(saved)
-        self._load_described(state)
+        self._load_described(state, given)
 
-    def _load_described(self, state: Mapping[str, Any]) -> None:
+    def _load_described(
+        self, state: Mapping[str, Any], given: Sequence[Mapping[str, Any]]
+    ) -> None:
+        for i, (mine, theirs) in enumerate(zip(given, self._settings(), strict=True)):
+            place = f" of group {i}" if len(given) > 1 else ""
+            for name, value in mine.items():
+                report_restored(name + place, theirs.get(name), value)
         for learner, one in zip(self.learners, state["learners"], strict=True):
             learner.load_state_dict(one)
         restore_scales(self.guards, state["loss_scales"])

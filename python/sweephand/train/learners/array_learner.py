@@ -190,9 +190,7 @@ class ArrayLearner(Learner):
         """
         return super().state_dict() | {
             "learner": type(self).__name__,
-            "hyperparameters": {
-                n: schedule_state(v) for n, v in self._hyperparameters().items()
-            },
+            "hyperparameters": self._hyperparameter_state(),
             "arrays": self._arrays.state(),
         }
 
@@ -210,6 +208,14 @@ class ArrayLearner(Learner):
             report_restored(name, values[name], present)
             setattr(self, name, values[name])
         self._arrays.restore(state["arrays"])
+
+    def keep_hyperparameters(self, state: dict[str, Any]) -> None:
+        """Put the present rates and hyperparameters into a state, in place of its own."""
+        super().keep_hyperparameters(state)
+        state["hyperparameters"] = self._hyperparameter_state()
+
+    def _hyperparameter_state(self) -> dict[str, Any]:
+        return {name: schedule_state(one) for name, one in self._hyperparameters().items()}
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         check_keys("a learner", state, ("learner", "pace", "hyperparameters", "arrays"))

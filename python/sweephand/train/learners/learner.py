@@ -5,7 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sweephand.base.checks import check_int, check_number
 from sweephand.source.schedules import Schedule, mean_gradient_rate, minibatch_momentum
@@ -42,11 +42,16 @@ def check_hyperparameter(name: str, value: object) -> None:
         check_decay(name, value)
 
 
+Restored: TypeAlias = Literal["checkpoint", "given"]
+"""Whose hyperparameters hold after a restore."""
+
+
 def report_restored(name: str, restored: object, given: object) -> None:
     """Log a hyperparameter of a checkpoint that takes the place of another."""
     if restored != given:
         logger.warning(
-            "%s is %s as in the checkpoint, not %s; to change it, set it after the restore",
+            "%s is %s as in the checkpoint, not %s; hyperparameters='given' keeps what is "
+            "given here",
             name,
             restored,
             given,
@@ -174,6 +179,13 @@ class Pace(Clocks):
         report_restored("the learning rate", schedule, self.schedule)
         self._origin, self.schedule, self.factor = origin, schedule, factor
 
+    def keep_schedule(self, state: dict[str, Any]) -> None:
+        """Put the present schedule into a state that has another."""
+        theirs = state["schedule"]
+        if (theirs and read_schedule(theirs)) != self.schedule:
+            mine = self.state_dict()
+            state |= {name: mine[name] for name in ("origin", "schedule", "factor")}
+
     @property
     def reference_size(self) -> int | None:
         """The reference size of the schedule of learning rates."""
@@ -241,6 +253,10 @@ class Learner(ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, whose rates replace the present rates."""
         self.pace.load_state_dict(state["pace"])
+
+    def keep_hyperparameters(self, state: dict[str, Any]) -> None:
+        """Put the present rates and hyperparameters into a state, in place of its own."""
+        self.pace.keep_schedule(state["pace"])
 
 
 def check_counts(num_samples: int, sweeps_ended: int) -> None:

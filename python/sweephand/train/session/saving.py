@@ -47,7 +47,7 @@ class Saving(Activity):
             run.folder = Path(config.filename).expanduser()
             keep_last = None if config.preserve_all else config.keep_last or 1
             self.store = CheckpointStore(run.folder, keep_last)
-            self._restore = config.restore
+            self._restore, self._hyperparameters = config.restore, config.hyperparameters
             self._lock = FolderLock(run.folder)
             run.trainer.model.check_savable()
         self.is_to_accept = False  # the present moment as the last accepted epoch
@@ -78,7 +78,7 @@ class Saving(Activity):
                 self.store = replace(self.store, run=checkpoint.run)
         self._is_store_ours = checkpoint is None or checkpoint.folder.parent == folder
         if checkpoint is not None:
-            snapshot = run.trainer.read(checkpoint)
+            snapshot = run.trainer.read(checkpoint, self._hyperparameters)
             for one in run.activities:
                 one.prepare(snapshot)
             run.restore_session(snapshot)
@@ -122,7 +122,8 @@ class Saving(Activity):
         assert self.store is not None
         assert accepted is not None
         self._wait()
-        return self.run.trainer.read(Checkpoint(self.store.path(accepted)))
+        checkpoint = Checkpoint(self.store.path(accepted))
+        return self.run.trainer.read(checkpoint, self._hyperparameters)
 
     def watch(self) -> None:
         """Report a checkpoint that has become durable, or raise why it could not be saved."""

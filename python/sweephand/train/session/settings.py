@@ -6,11 +6,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, Self, TypeAlias, get_args
 
-from sweephand.base.checks import check_flag, check_function, check_int
+from sweephand.base.checks import check_choice, check_flag, check_function, check_int
 from sweephand.errors import ArgumentTypeError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_path, check_source
+from sweephand.train.learners.learner import Restored
 
 FrequencyUnit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]
 # How far training has come: label samples, minibatches, ... since its start.
@@ -75,6 +76,9 @@ class CheckpointConfig:
         newest one is the same run; checkpoints of another run are never removed.
     preserve_all : bool
         Never remove a checkpoint.
+    hyperparameters : {"checkpoint", "given"}
+        Which schedules and hyperparameters hold after a restore: those of the checkpoint, with
+        a warning for each that differs, or those that the learners were made with.
     keep_last : int, optional
         Number of the newest checkpoints to keep; 1 unless ``preserve_all``. The one of the last
         accepted epoch is kept too.
@@ -92,6 +96,7 @@ class CheckpointConfig:
     restore: Restore = "auto"
     preserve_all: bool = False
     keep_last: int | None = None
+    hyperparameters: Restored = "checkpoint"
 
     def __post_init__(self) -> None:
         Frequency.parse("frequency", self.frequency)
@@ -108,6 +113,7 @@ class CheckpointConfig:
         if self.keep_last is not None:
             check_int("keep_last", self.keep_last)
         check_flag("preserve_all", self.preserve_all)
+        check_choice("hyperparameters", self.hyperparameters, "checkpoint", "given")
 
 
 # Called with the index of the validation, its average error, label samples and minibatches.

@@ -146,6 +146,11 @@ class NumpyModel:
         files[WEIGHTS].check("model", SavedArrays.of(self._arrays))
         files[LEARNERS].check("learner", SavedArrays.of(self._learner_arrays()))
 
+    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
+        """Put the present hyperparameters into a state that was read."""
+        for learner, one in zip(self.learners, state["learners"], strict=True):
+            learner.keep_hyperparameters(one)
+
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state."""
         for name, array in files[WEIGHTS].arrays.items():

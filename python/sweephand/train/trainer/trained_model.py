@@ -258,6 +258,9 @@ class TrainedModel(Protocol):
     def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Raise StateError if a checkpoint is of another model or other learners."""
 
+    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
+        """Put the present hyperparameters into a state that was read."""
+
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from a captured state, which stays unchanged."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from sweephand.base.checks import check_int
+from sweephand.base.checks import check_choice, check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.errors import ArgumentTypeError, LossScaleError, StateError, shown
@@ -34,7 +34,7 @@ from sweephand.train.checkpoint import (
     find,
     restore_states,
 )
-from sweephand.train.learners.learner import Clock, Clocks
+from sweephand.train.learners.learner import Clock, Clocks, Restored
 from sweephand.train.records import Figures, Observer, ProgressWriter, RecordKind, Step
 from sweephand.train.states import check_keys, decode, reading
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
@@ -333,9 +333,13 @@ class Trainer:
 
         on_first(self.model.workers, write)
 
-    def restore_from_checkpoint(self, path: str | Path) -> Any:
+    def restore_from_checkpoint(
+        self, path: str | Path, *, hyperparameters: Restored = "checkpoint"
+    ) -> Any:
         """Continue from a checkpoint, or the newest in a folder, and return its external state.
 
+        Schedules and hyperparameters are those of the ``"checkpoint"``, with a warning for each
+        that differs, or stay as ``"given"``.
         FileNotFoundError is raised if there is none, StateError if all are damaged, or it is of
         another model or other learners.
         """
@@ -343,16 +347,25 @@ class Trainer:
         checkpoint = find(Path(path).expanduser())
         if checkpoint is None:
             raise FileNotFoundError(f"there is no checkpoint in {path}")
-        snapshot = self.read(checkpoint)
+        snapshot = self.read(checkpoint, hyperparameters)
         self.restore(snapshot)
         if checkpoint.folder != Path(path).expanduser():
             self._run_id = checkpoint.run  # which goes on
         return snapshot.state.get("external")
 
-    def read(self, checkpoint: Checkpoint) -> Snapshot:
+    def read(
+        self, checkpoint: Checkpoint, hyperparameters: Restored = "checkpoint"
+    ) -> Snapshot:
         """Read a checkpoint, or raise StateError if it was not made of such a model."""
+        check_choice("hyperparameters", hyperparameters, "checkpoint", "given")
+        state = checkpoint.state()
         try:
-            return Snapshot(self.model.read(checkpoint.folder), checkpoint.state())
+            files = self.model.read(checkpoint.folder)
+            if hyperparameters == "given":
+                with reading("a trainer"):
+                    self.model.check(files, state["model"])
+                    self.model.keep_hyperparameters(files, state["model"])
+            return Snapshot(files, state)
         except FileNotFoundError as error:
             raise StateError(
                 f"{checkpoint.folder} is of another kind of model or other learners: it has no "
