@@ -281,12 +281,12 @@ LINES = [
     ),
     *(
         Line(
-            f"4 M tokens as micro-batches of one of 1,024 ranks, {name}",
+            f"4 M tokens as micro-batches, {name}",
             "bench_plan.MicroBatches",
             name,
             goals=(at_most(5),),
         )
-        for name in ("rows of 8,192, 128 x 8", "rows of 131,072, 8 x 128")
+        for name in ("rows of 8,192, 128 workers", "rows of 131,072, 8 workers")
     ),
     Line(
         "10,000 token files",

@@ -82,6 +82,10 @@ class MadeCorpus:
     def core(self) -> _core.index.Corpus:
         """Return it as the planner takes it."""
         counts = np.full(len(self.chunk_samples), self.chunk_sequences, np.uint64)
-        return _core.index.Corpus(
-            counts, self.chunk_samples, _core.index.RepeatedSizes(self.tile)
-        )
+
+        def read(firsts: NDArray[np.uint64], counts: NDArray[np.uint64]) -> NDArray[np.uint32]:
+            runs = zip(firsts.tolist(), counts.tolist(), strict=True)
+            places = [np.arange(first, first + count) for first, count in runs]
+            return self.tile.take(np.concatenate(places), mode="wrap")
+
+        return _core.index.Corpus(counts, self.chunk_samples, _core.index.CallbackSizes(read))

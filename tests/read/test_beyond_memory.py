@@ -6,7 +6,6 @@ import io
 import json
 import os
 import tarfile
-import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -138,21 +137,6 @@ def test_a_length_beyond_memory_is_an_error_with_a_place(
         with sh.MinibatchSource(make(tmp_path), randomize=False, num_threads=0) as source:
             source.next_minibatch(1)
     assert caught.value.file or caught.value.stream
-
-
-def test_an_archive_is_not_unpacked_beyond_the_limit_of_a_source(tmp_path: Path) -> None:
-    path = tmp_path / "a.npz"
-    np.savez_compressed(path, x=np.zeros((3, 1 << 25), np.uint8))
-    assert path.stat().st_size < 1 << 20
-    tracemalloc.start()
-    corpus = sh.open(path)
-    with pytest.raises(sh.DataError, match="bytes of memory") as caught:
-        sh.MinibatchSource(corpus, memory_limit=1 << 26)
-    assert caught.value.file == str(path)
-    assert tracemalloc.get_traced_memory()[1] < 1 << 24
-    tracemalloc.stop()
-    with sh.MinibatchSource(corpus) as source:
-        assert source.next_minibatch(1)["x"].values.shape == (1, 1 << 25)
 
 
 def test_a_range_beyond_memory_is_not_asked_for(tmp_path: Path) -> None:

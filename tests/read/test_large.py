@@ -190,5 +190,5 @@ def test_an_opened_corpus_holds_little_of_its_index(tmp_path: Path, kind: str) -
     finally:
         tracemalloc.stop()
     assert source.num_sequences_per_sweep == count
-    assert held < 8 * count
+    assert held < (9 if "ids" in kind else 8) * count  # ids take 8 themselves
     assert most < 34 * count
