@@ -34,7 +34,7 @@ template <class Element>
 using Sums = std::array<double, std::is_same_v<Element, Float16> ? 8 : 16>;
 constexpr std::size_t kFloat16Row = 64;
 
-constexpr std::size_t kChunk = 1024;  // elements that are widened at a time: whole rows
+constexpr std::size_t kWidened = 1024;  // elements that are widened at a time: whole rows
 
 // The bits of an element without its sign: their order is that of the magnitudes.
 template <class Element>
@@ -113,11 +113,11 @@ void change(const Tensor& run, const typename Element::Value* values, const Scan
 
 template <class Element>
 Scanned scan(const Tensor& run, const ScanRule& rule) {
-  std::array<typename Element::Value, kChunk> buffer;
+  std::array<typename Element::Value, kWidened> buffer;
   Sums<Element> sums{};
   Scanned scanned;
-  for (std::size_t begin = 0; begin < run.size; begin += kChunk) {
-    const Tensor part = run.part(begin, std::min(kChunk, run.size - begin));
+  for (std::size_t begin = 0; begin < run.size; begin += kWidened) {
+    const Tensor part = run.part(begin, std::min(kWidened, run.size - begin));
     const auto* const stored = part.as<typename Element::Stored>();
     const auto* const values = widened<Element>(part, buffer);
     const auto limit = static_cast<typename Element::Bits>(rule.limit);
