@@ -156,9 +156,9 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: st
     ("deserializers", "error", "message"),
     [
         ([], ValueError, "at least one deserializer"),
-        (None, TypeError, "must be Deserializer objects, got NoneType"),
+        (None, TypeError, "must be Deserializer objects, got None"),
         ({}, ValueError, "at least one stream"),
-        ([np.arange(3)], TypeError, "must be Deserializer objects, got a list of ndarray"),
+        ([np.arange(3)], TypeError, "must be Deserializer objects, got list of 1"),
         (sh.ArrayDeserializer, TypeError, "must be Deserializer objects, got the class"),
     ],
 )

@@ -148,6 +148,15 @@ _OF_LENGTHS = "Your `IterableDataset` has `__len__` defined"
 Whole = TypeVar("Whole")
 
 
+_FRAMES = 8  # between a dataset and the loader, at most
+_STACKS = (
+    "the loader would stack {} minibatches, by its batch_size: give batch_size=None, or use "
+    "sh.torch.DataLoader(dataset), which Hugging Face's trainers return from "
+    "get_train_dataloader; how many samples a minibatch has is the size of "
+    "sh.torch.IterableDataset(source, size)"
+)
+
+
 class Delivered(NamedTuple):
     """Message of a process of `sh.torch.DataLoader`: an item, and the place after it."""
 
@@ -253,11 +262,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         request = self.source.timeline.request(
             self.size, num_partitions, index, crosses_sweeps=self._samples != "sweep"
         )
+        stacked = _stacked_by_loader()
         while self.source.current_position < end:
             minibatch = self.source.cursor.next(request)
             if not minibatch:
                 break
             item = self._to_item(minibatch)
+            if stacked and isinstance(item, dict) and not isinstance(item, Tensors):
+                raise TypeError(_STACKS.format(stacked))
             if self._counted:
                 position = minibatch.next_position
                 yield Delivered(item, (position.time, list(position.progress)))
@@ -355,8 +367,28 @@ def _leave_whole() -> None:
 
 def _take_the_only_one(batch: Sequence[Whole], *, collate_fn_map: object = None) -> Whole:
     if len(batch) > 1:
-        raise TypeError(
-            f"the loader would stack {len(batch)} minibatches: give batch_size=None, or use "
-            "sh.torch.DataLoader(dataset); the dataset has the size, in samples"
-        )
+        raise TypeError(_STACKS.format(len(batch)))
     return batch[0]
+
+
+def _stacked_by_loader() -> int:
+    """Return the number of items that the calling loader would stack, or 0.
+
+    A loader tells a dataset nothing of it, so it is looked for in the frames that call.
+    """
+    frame = sys._getframe(2)
+    for _ in range(_FRAMES):
+        fetcher = frame.f_locals.get("self")
+        if isinstance(fetcher, loader_parts.fetch._IterableDatasetFetcher):
+            batch = frame.f_locals.get("possibly_batched_index") or ()
+            collate = fetcher.collate_fn
+            collate = getattr(collate, "data_collator", collate)  # as transformers wraps it
+            room = str(getattr(collate, "__module__", type(collate).__module__))
+            if room.startswith("transformers."):
+                return len(batch)
+            is_torchs = collate is loader_parts.collate.default_collate
+            return len(batch) if is_torchs and len(batch) > 1 else 0
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return 0

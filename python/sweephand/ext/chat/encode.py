@@ -62,7 +62,9 @@ class ConversationEncoder:
             described = self._texts.digest
         self._train_on = train_on
         # As JSON has them.
-        self._tools = None if tools is None else json.loads(json.dumps(list(tools)))
+        self._tools = (
+            None if tools is None else json.loads(json.dumps(list(tools), allow_nan=False))
+        )
         chosen = "function" if callable(train_on) else train_on
         identity = repr((described, chosen, self._tools))
         self.digest = blake2b(identity.encode(), digest_size=8).hexdigest()
