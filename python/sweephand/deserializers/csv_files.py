@@ -81,7 +81,7 @@ class CSVDeserializer(LineUnits):
     """
 
     format = "csv 3"
-    id_dtype = object  # as they are written
+    id_dtype = np.dtype(object)  # as they are written
 
     def __init__(
         self,
