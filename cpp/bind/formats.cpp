@@ -77,8 +77,7 @@ void bind_ledger(py::module_& room) {
       .def(py::init<std::uint64_t>(), "max_errors"_a)
       .def("check", &Ledger::check)
       .def_property_readonly("items", &Ledger::items)
-      .def_property_readonly("offsets", as_array(&Ledger::offsets))
-      .def_property_readonly("num_charged", &Ledger::num_charged);
+      .def_property_readonly("offsets", as_array(&Ledger::offsets));
 }
 
 void bind_ctf_format(py::module_& room) {

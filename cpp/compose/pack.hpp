@@ -74,4 +74,7 @@ enum class Fill : std::uint8_t {
 Rows pack(const PackItems& items, Fill fill, std::uint32_t row_length,
           std::uint64_t look_ahead);
 
+// The same of kMixed.
+Rows pack_mixed(const PackItems& items, std::uint32_t row_length, std::uint64_t look_ahead);
+
 }  // namespace sweephand

@@ -164,9 +164,6 @@ class Sweep {
   // there is none.
   ListPlace first_at_or_after(std::uint64_t sample);
 
-  // The first sequence of a lane, by its start; num_samples() for num_lanes().
-  std::uint64_t first_start(std::uint32_t lane) { return lanes_.first(*this, lane); }
-
   // The place of `sequence` in the list. REQUIRES: the corpus has it
   ListPlace find(std::uint64_t sequence);
 

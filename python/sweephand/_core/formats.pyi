@@ -41,9 +41,6 @@ class Ledger:
     def items(self) -> list[Item]:
         ...
     @property
-    def num_charged(self) -> int:
-        ...
-    @property
     def offsets(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
 class CtfStream:
