@@ -30,6 +30,7 @@ from sweephand.corpus.columns import ColumnData as ColumnData
 from sweephand.corpus.columns import column_of_bytes as column_of_bytes
 from sweephand.corpus.columns import describe_stream as describe_stream
 from sweephand.corpus.columns import offsets_of as offsets_of
+from sweephand.corpus.columns import runs as runs
 from sweephand.corpus.corpus import Corpus as Corpus
 from sweephand.corpus.corpus import StoredCorpus as StoredCorpus
 from sweephand.corpus.given_data import is_picture as is_picture

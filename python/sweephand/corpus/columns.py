@@ -271,9 +271,13 @@ def _join_offsets(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 def ranges(offsets: NDArray[np.int64], numbers: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return all integers of the ranges ``[offsets[n], offsets[n + 1])``, range by range."""
     begins: NDArray[np.int64] = offsets[numbers]
-    ends = offsets_of(offsets[numbers + 1] - begins)
-    integers: NDArray[np.int64] = np.arange(ends[-1])
-    return integers + np.repeat(begins - ends[:-1], np.diff(ends))
+    return runs(begins, offsets[numbers + 1] - begins)
+
+
+def runs(begins: NDArray[np.integer] | int, lengths: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the integers of runs of these lengths, run by run."""
+    ends = offsets_of(lengths)
+    return np.arange(ends[-1]) + np.repeat(begins - ends[:-1], lengths)
 
 
 def offsets_of(lengths: NDArray[np.integer] | Sequence[int]) -> NDArray[np.int64]:

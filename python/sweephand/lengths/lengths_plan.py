@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.assembler import make_assembler
+from sweephand.corpus.columns import runs
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.array import ArrayDeserializer
@@ -156,7 +157,7 @@ class LengthsPlan:
         )
         row, rows = slot % self._rows, self._rows
         if not self._is_packed:
-            row = np.arange(len(slot)) - np.repeat(np.cumsum(counts) - counts, counts)
+            row = runs(0, counts)
             left = getattr(self.layout, "side", "right") == "left"
             column = self._grid[1][slot] - length if left else np.zeros_like(length)
         micro_batch, workers = max(1, self.num_micro_batches), self.num_data_partitions

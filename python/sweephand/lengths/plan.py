@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
+from sweephand.corpus.columns import runs
 from sweephand.errors import shown
 from sweephand.layouts import Bucketed, Packed, Padded
 from sweephand.layouts.attention import Balance, cost_of, costs_of_items
@@ -318,7 +319,7 @@ def _cut(limit: LengthLimit, sizes: _U32, left_out: dict[int, str]) -> LengthPie
         else:
             times = -(-sizes.astype(np.int64) // most)
             every = np.repeat(every, times)
-            number = np.arange(len(every)) - np.repeat(np.cumsum(times) - times, times)
+            number = runs(0, times)
             firsts = (number * most).astype(np.uint32)
             sizes = np.minimum(sizes[every] - firsts, np.uint32(most))
     return LengthPieces(every, firsts, sizes, sizes)

@@ -44,7 +44,7 @@ _LEAST_BATCH = 256  # samples
 
 
 class PassFindings(NamedTuple):
-    """PassFindings of a pass: of a map the sizes of what it makes."""
+    """Findings of a pass: of a map the sizes of what it makes."""
 
     counts: NDArray[np.uint32]  # how many values each sequence has
     values: NDArray[np.uint32]  # those of all sequences

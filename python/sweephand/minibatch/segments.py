@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.columns import offsets_of, runs
 from sweephand.layouts import Layout
 
 START, VALID, PADDING = 2, 1, 0
@@ -51,8 +51,9 @@ class Segments:
     def starts(self, width: int) -> NDArray[np.int64]:
         """Return the column of each in rows, or minus the samples before a continued piece."""
         columns = self.begins % width
-        return columns if self.firsts is None else np.where(
-            self.firsts > 0, -self.firsts, columns)  # fmt: skip
+        if self.firsts is None:
+            return columns
+        return np.where(self.firsts > 0, -self.firsts, columns)
 
     def numbers(self, shape: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the segment of its row that each cell of a dense array holds, from 1; or 0."""
@@ -69,9 +70,7 @@ class Segments:
     def _spread(self, numbers: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the number of each segment in all of its cells, and 0 in gaps."""
         spread = np.zeros(shape[0] * shape[1], np.int32)
-        before = offsets_of(self.sizes)
-        within = np.arange(before[-1]) - np.repeat(before[:-1], self.sizes)
-        spread[np.repeat(self.begins, self.sizes) + within] = np.repeat(numbers, self.sizes)
+        spread[runs(self.begins, self.sizes)] = np.repeat(numbers, self.sizes)
         return spread.reshape(shape)
 
     def labels(

@@ -30,6 +30,7 @@ from sweephand.corpus.columns import (
     column_of_bytes,
     offsets_of,
     read_offsets,
+    runs,
     take,
 )
 from sweephand.corpus.ledger import Ledger
@@ -364,8 +365,7 @@ def gatherer(file: SourceFile) -> Gather:
     content = file.fetch(0, file.size)
 
     def pick(begins: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[np.uint8]:
-        within = np.arange(int(sizes.sum())) - np.repeat(offsets_of(sizes)[:-1], sizes)
-        return content[np.repeat(begins, sizes) + within]
+        return content[runs(begins, sizes)]
 
     return pick
 

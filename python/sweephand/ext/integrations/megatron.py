@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sweephand import MinibatchSource
 from sweephand.ext.integrations.packed_rows import PackedRows, positions_of, row_length_of
-from sweephand.extend import PlannedMinibatch, Share, check_int
+from sweephand.extend import PlannedMinibatch, Share, check_int, runs
 from sweephand.torch import to_tensor
 
 __all__ = ["BATCH_KEYS", "DataIterator", "Place", "get_batch"]
@@ -82,7 +82,7 @@ class Documents:
         """
         rows, columns, *_ = share.planned.cells().reshape(-1, 4).T.astype(np.int64)
         sizes = share.planned.sizes().astype(np.int64)
-        cells = ranges(rows * positions.shape[1] + columns, sizes)
+        cells = runs(rows * positions.shape[1] + columns, sizes)
         is_begin = positions.numpy().reshape(-1)[cells] == 0  # parts of a sequence begin, too
         lengths = np.diff(np.flatnonzero(np.append(is_begin, True))) if len(cells) else [0]
         return cls.padded(cells, np.asarray(lengths), multiple)
@@ -94,7 +94,7 @@ class Documents:
         """Return documents of these lengths, whose tokens are in these cells."""
         padded = np.maximum(-(-lengths // multiple), 1) * multiple
         ends, padded_ends = np.cumsum(lengths), np.cumsum(padded)
-        return cls(cells, ranges(padded_ends - padded, lengths), ends, padded_ends)
+        return cls(cells, runs(padded_ends - padded, lengths), ends, padded_ends)
 
     def take(self, values: torch.Tensor) -> torch.Tensor:
         """Return the values of rows as one row of documents, 0 in their padding."""
@@ -113,18 +113,12 @@ class Documents:
         }
 
 
-def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the concatenated numbers of all ranges."""
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(begins - before, lengths) + np.arange(lengths.sum())
-
-
 def head_and_tail_of_each(boundaries: torch.Tensor, count: int, index: int) -> torch.Tensor:
     """Return the cells of a context-parallel rank, a head and a tail of each document."""
     begins, lengths = boundaries[:-1].numpy().astype(np.int64), boundaries.diff().numpy()
     parts = lengths.astype(np.int64) // (2 * count)
     both = np.stack([begins + index * parts, begins + (2 * count - 1 - index) * parts], 1)
-    return to_tensor(ranges(both.reshape(-1), np.repeat(parts, 2)))
+    return to_tensor(runs(both.reshape(-1), np.repeat(parts, 2)))
 
 
 def _begins(ends: NDArray[np.int64]) -> torch.Tensor:
