@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.read.format_corpora import EVERY_FORMAT, Make, corpus_for
 
 import sweephand as sh
-from sweephand.corpus.ids import digests_of_names, digests_of_numbers, id_words
+from sweephand import _core
+from sweephand.corpus.ids import ShardIds, digests_of_names
 
 GOLDEN = 0x9E3779B97F4A7C15
 
@@ -50,14 +51,15 @@ def ids_of(corpus: sh.Deserializer) -> list[str]:
     st.integers(0, 2**64 - 1),
 )
 def test_words_are_those_of_the_definition(names: list[str], seed: int) -> None:
-    words = id_words(digests_of_names(names), seed)
+    words = _core.base.digest_words(digests_of_names(names), seed)
     assert words.tolist() == [word_of(name, seed) for name in names]
 
 
 @given(st.text("aé_", max_size=4), st.integers(0, 1200))
-def test_numbered_names_have_the_digests_of_names(prefix: str, count: int) -> None:
-    names = [f"{prefix}{number}" for number in range(count)]
-    assert digests_of_numbers(prefix, count).tolist() == digests_of_names(names).tolist()
+def test_numbered_names_have_the_digests_of_names(name: str, count: int) -> None:
+    ids = ShardIds([name], [0, count])
+    names = ids.names(np.arange(count))
+    assert ids.digests(count).tolist() == digests_of_names(names).tolist()
 
 
 def test_a_part_is_what_the_definition_says() -> None:

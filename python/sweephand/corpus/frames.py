@@ -43,7 +43,7 @@ def _frames(sequences: StoredCorpus, ledger: Ledger) -> StoredCorpus:
         readers=[
             _frames_of(reader.stored("frames are cut"), ledger) for reader in sequences.readers
         ],
-        ids=FrameIds(sequences.ids, starts, "sample"),
+        ids=FrameIds(sequences.ids, starts),
         chunks=_core.index.Starts(sequences.sizing.chunk_samples),
         keys=None,
         order=order,
@@ -99,7 +99,6 @@ class FrameIds(PartIds):
     """Ids of samples: ``<id of the sequence>#<sample in it>``."""
 
     def fingerprint(self, count: int) -> str:
-        """Return the digest that binds the first `count` frames to their ids, by sequences."""
-        starts = self._starts()
-        own = with_length(self._ids.fingerprint(len(starts) - 1))
+        starts = self.starts()
+        own = with_length(self.ids.fingerprint(len(starts) - 1))
         return f"frames {hash_of([own, starts.astype('<i8', copy=False).data])}"

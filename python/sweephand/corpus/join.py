@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus, StoredCorpus
-from sweephand.corpus.ids import KeptNumbers
+from sweephand.corpus.ids import NumberKeys
 
 
 def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error") -> Corpus:
@@ -73,7 +73,7 @@ def _match(
 
 
 def _refuse_mixed_keys(corpora: Sequence[StoredCorpus]) -> None:
-    by_number = [c.keys is None or isinstance(c.keys, KeptNumbers) for c in corpora]
+    by_number = [c.keys is None or isinstance(c.keys, NumberKeys) for c in corpora]
     without = [n for n, is_number in enumerate(by_number) if is_number]
     with_keys = [n for n, is_number in enumerate(by_number) if not is_number]
     if without:  # where ids that are integers find their numbers

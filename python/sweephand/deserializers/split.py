@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.ids import digests_of_names, id_words
+from sweephand.corpus.ids import digests_of_names
 from sweephand.deserializers.array import SourceData, single_corpus
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.errors import shown
@@ -137,7 +138,7 @@ class _Part(DerivedDeserializer):
         if isinstance(self.by, str):
             kept = self._of_every_class(corpus, self.by, opening)
         else:
-            words = id_words(_digests(corpus, self.by), self.seed)
+            words = _core.base.digest_words(_digests(corpus, self.by), self.seed)
             first, last = self._bounds()
             kept = (words >= np.uint64(first)) & (words <= np.uint64(last))
         if not kept.any():
@@ -154,7 +155,7 @@ class _Part(DerivedDeserializer):
         narrow = self.whole.of_stream(stream)
         looked_at = corpus if narrow is self.whole else narrow.open_for(opening)
         classes = classes_of(looked_at, stream, opening)
-        words = id_words(corpus.ids.digests(corpus.num_sequences), self.seed)
+        words = _core.base.digest_words(corpus.ids.digests(corpus.num_sequences), self.seed)
         shares = [self.shares[name] for name in self._order]
         shares[-1] = 1 - sum(shares[:-1], Fraction(0))  # three thirds need not be whole
         parts = parts_by_class(words, classes, shares, self.seed)
@@ -211,7 +212,9 @@ def parts_by_class(
     to the nearest), and of the m of a class s·m to within one. Classes come in a random order,
     so that those of few sequences are not all rounded to the same part.
     """
-    in_order = np.argsort(id_words(digests_of_names(classes.names), seed), kind="stable")
+    in_order = np.argsort(
+        _core.base.digest_words(digests_of_names(classes.names), seed), kind="stable"
+    )
     rank = np.argsort(in_order)[classes.numbers]
     counts = np.bincount(rank, minlength=len(classes.names)).tolist()
     dealt = (_in_two if len(shares) == 2 else _in_several)(counts, shares)

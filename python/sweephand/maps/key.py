@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
-from sweephand.corpus.ids import digest_of_name
+from sweephand.corpus.ids import encoded
 
 if TYPE_CHECKING:
     from sweephand.torch.tensors import Generator
@@ -104,7 +104,7 @@ class KeyContext:
     def __init__(self, seed: int, name: str, version: int, purpose: int = _OF_A_SWEEP) -> None:
         self._of = seed, name, version
         self._purpose = purpose
-        digest = digest_of_name(name)
+        digest = _core.base.name_digest(encoded(name))
         self._begin = [1, seed, purpose]
         self._end = [digest, version]
 
@@ -113,7 +113,7 @@ class KeyContext:
 
     def word(self, sweep: int, sequence_id: str) -> int:
         """Return the 64 bits that all draws of a key are derived from."""
-        digest = digest_of_name(sequence_id)
+        digest = _core.base.name_digest(encoded(sequence_id))
         sweeps = [sweep] if self._purpose == _OF_A_SWEEP else []
         return _core.base.derive_key([*self._begin, *sweeps, digest, *self._end])
 

@@ -40,31 +40,23 @@ class Contents:
     def only(self, batch: _core.engine.Batch, keys: Keys) -> tuple[_core.engine.Batch, Self]:
         """Return the pickled form of one minibatch, with only these streams."""
         numbers = np.concatenate([batch.sequences(), batch.banned()])
-        ids = _TheirIds(numbers, self.ids.names(numbers), self.ids.corpora(numbers))
+        known = zip(self.ids.names(numbers), self.ids.corpora(numbers), strict=True)
+        ids = _TheirIds(dict(zip(numbers.tolist(), known, strict=True)))
         streams = [number for number, _ in keys.values()]
         return batch.with_streams(streams), replace(self, keys=dict(keys), ids=ids, origin=None)
 
 
+@dataclass(frozen=True)
 class _TheirIds(SequenceIds):
     """The ids of a minibatch's sequences, without their corpus."""
 
-    def __init__(
-        self, numbers: NDArray[np.integer], names: list[str], corpora: list[str]
-    ) -> None:
-        self._names: dict[int, str] = dict(zip(numbers.tolist(), names, strict=True))
-        self._corpora: dict[int, str] = dict(zip(numbers.tolist(), corpora, strict=True))
+    known: dict[int, tuple[str, str]]  # name, and file or corpus, by number
 
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return the ids of the sequences with these numbers in the corpus."""
-        return [self._names[number] for number in numbers.tolist()]
+        return [self.known[number][0] for number in numbers.tolist()]
 
     def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return which file or corpus each of these sequences is of."""
-        return [self._corpora[number] for number in numbers.tolist()]
+        return [self.known[number][1] for number in numbers.tolist()]
 
     def number(self, name: str) -> int:
-        """Return the number in the corpus of the sequence with this id."""
-        for number, found in self._names.items():
-            if found == name:
-                return number
-        raise KeyError(f"the minibatch has no sequence with the id {name!r}")
+        return {known: number for number, (known, _) in self.known.items()}[name]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import ShareChange
-from sweephand.corpus.ids import digests_of_names
+from sweephand.corpus.ids import encoded
 from sweephand.events.event import Ban, Event, MapVersion, Skip, Weights
 from sweephand.events.event_list import EventList
 from sweephand.layouts.attention import cost_of, costs_of_items
@@ -460,7 +460,7 @@ def make_order(
         own, seed = window, options.randomization_seed
         if name:
             own = options.window.of(part)
-            digest = int(digests_of_names([name])[0])
+            digest = _core.base.name_digest(encoded(name))
             seed = _core.base.derive_key([1, seed, _OF_A_CORPUS, digest])
         return _core.order.OrderSettings(
             seed=seed,

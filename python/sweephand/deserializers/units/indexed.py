@@ -37,7 +37,7 @@ from sweephand.corpus.columns import (
     take,
 )
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.ids import GivenIds, Keys, LostNumbers
+from sweephand.corpus.ids import GivenIds, Keys, NumberKeys
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
@@ -396,7 +396,7 @@ def _numbers_of(index: Index) -> Keys | None:
     row_starts = offsets_of(index.arrays["rows"])[index.starts["rows"]]
     for file, facts, end in zip(index.files, index.facts, row_starts[1:], strict=True):
         if facts["is_cut"] and end < row_starts[-1]:
-            return LostNumbers(file.path)
+            return NumberKeys(np.empty(0, np.uint64), lost_in=file.path)
     return None
 
 
