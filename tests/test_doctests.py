@@ -100,3 +100,21 @@ def test_every_public_class_and_function_has_an_example(name: str) -> None:
         if (inspect.isclass(thing) or inspect.isroutine(thing))
         and ">>> " not in (thing.__doc__ or "")
     ]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_methods_of_public_classes_are_documented_there_or_where_they_are_inherited_from(
+    name: str,
+) -> None:
+    if name.startswith("sweephand.torch"):
+        pytest.importorskip("torch")
+    module = functools.reduce(getattr, name.split(".")[1:], sh)
+    classes = (getattr(module, public) for public in importable_names(module))
+    assert not [
+        f"{one.__name__}.{method}"
+        for one in filter(inspect.isclass, classes)
+        for method, found in vars(one).items()
+        if not method.startswith("_")
+        and (callable(found) or isinstance(found, property))
+        and not inspect.getdoc(getattr(one, method))
+    ]

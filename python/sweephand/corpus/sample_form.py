@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.calls import copied
 from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import (
@@ -31,7 +32,6 @@ from sweephand.corpus.objects import (
     object_text,
     objects_column,
 )
-from sweephand.corpus.own_values import copied
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import sizing_streams
 

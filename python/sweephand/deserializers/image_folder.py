@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.calls import side_by_side
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData, column_of_bytes, describe_stream, offsets_of
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams, stream_per_name

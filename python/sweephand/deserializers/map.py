@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweephand import _core
+from sweephand.corpus.calls import CallLock, call_lock_of, copied, side_by_side
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import describe_stream
@@ -20,10 +21,8 @@ from sweephand.corpus.given_data import common_picture_shape, is_picture
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.objects import LACKING, Unusable, member_at
-from sweephand.corpus.own_values import copied, own_result
-from sweephand.corpus.reader import CallLock, StoredReader, call_lock_of
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
-from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams
@@ -268,7 +267,7 @@ class MapDeserializer(Deserializer):
             if get_several is None or len(numbers) == 1:
                 return [self._get_one(number) for number in numbers]
             try:
-                found = own_result(get_several, numbers)
+                found = copied(get_several(numbers))
                 # Of an iterator each before it makes the next.
                 items = found if isinstance(found, list) else [copied(one) for one in found]
             except Exception:  # retried singly to find the item that failed
@@ -281,7 +280,7 @@ class MapDeserializer(Deserializer):
 
     def _get_one(self, number: int) -> Any:
         try:
-            return own_result(getitem, self._dataset, number)
+            return copied(getitem(self._dataset, number))
         except Exception as error:
             reason = f"reading the item raised {type(error).__name__}: {error}"
             failure = DataError(reason, self._name, sequence=number)

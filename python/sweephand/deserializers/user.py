@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
+from sweephand.corpus.calls import CallLock, call_lock_of, copied
 from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import (
@@ -26,8 +27,7 @@ from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.own_values import own_result
-from sweephand.corpus.reader import CallLock, StoredReader, call_lock_of
+from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import (
@@ -178,7 +178,7 @@ class _UserChunks:
     def _call(self, method: str) -> Any:
         """Call a method of the user's object under its lock."""
         with self._lock.hold(f"{self._name}.{method}()"):
-            return own_result(getattr(self._user, method))
+            return copied(getattr(self._user, method)())
 
     def _know(self, counts: NDArray[np.uint64], samples: NDArray[np.uint64]) -> None:
         """Keep the sequences and samples of every chunk."""
@@ -292,7 +292,7 @@ class _UserChunks:
 
     def _get(self, chunk: int) -> Mapping[str, object]:
         try:
-            data = own_result(self._user.get_chunk, chunk)
+            data = copied(self._user.get_chunk(chunk))
         except Exception as error:
             error.add_note(f"raised by {self._name}.get_chunk({chunk})")
             raise
@@ -356,7 +356,7 @@ class _UserChunks:
         for begin in range(0, len(chunks), _CHUNKS_A_TURN):
             with self._lock.hold(call):
                 for chunk in chunks[begin : begin + _CHUNKS_A_TURN].tolist():
-                    one = own_result(ask, chunk)
+                    one = copied(ask(chunk))
                     if one is not None and type(one) is not np.ndarray:
                         one = as_array(call, one)
                     sizes.append(one)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.assembler import one_pass
+from sweephand.corpus.calls import copied
 from sweephand.corpus.columns import ColumnData, describe_stream
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo

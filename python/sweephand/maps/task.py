@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.calls import copied
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.errors import DataError, shown
 from sweephand.maps.key import Key, KeyContext

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus.calls import CallLock
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import CallLock
 from sweephand.run.processes import Progress
 
 if TYPE_CHECKING:

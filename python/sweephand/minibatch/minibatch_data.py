@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
+from sweephand.corpus.calls import copied
 from sweephand.corpus.casts import as_dtype, cast
 from sweephand.corpus.objects import parsed
-from sweephand.corpus.own_values import own_result
 from sweephand.layouts import Layout, pad_element
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.labels import LabelKind, check_tokens, spread_weights
@@ -551,7 +551,7 @@ class MinibatchData:
     def _apply_transforms(self, values: Any) -> Any:
         for transform in self.info.transforms:
             count = values.shape[0]
-            values = own_result(transform, values)
+            values = copied(transform(values))
             if values.shape[0] != count:
                 raise ValueError(
                     f"a transform of stream {self.info.name!r} must keep the number of "

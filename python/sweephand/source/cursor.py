@@ -26,7 +26,8 @@ from sweephand.source.limits import MAX_TIME
 from sweephand.source.plan import Plan
 
 if TYPE_CHECKING:
-    from sweephand.corpus.reader import CallLock, Reader
+    from sweephand.corpus.calls import CallLock
+    from sweephand.corpus.reader import Reader
 
 
 _CLOSE_SECONDS = 10.0
