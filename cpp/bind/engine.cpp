@@ -81,9 +81,9 @@ class CallbackMap final : public SequenceMap {
 };
 
 void bind_mapping(py::module_& room) {
-  const py::class_<MadeSequences, std::shared_ptr<MadeSequences>> made(room, "MadeSequences");
-  py::class_<MappedSequences, MadeSequences, std::shared_ptr<MappedSequences>>(
-      room, "MappedSequences")
+  const py::class_<Sequences, std::shared_ptr<Sequences>> sequences(room, "Sequences");
+  py::class_<MappedSequences, Sequences, std::shared_ptr<MappedSequences>>(room,
+                                                                           "MappedSequences")
       .def(py::init([](std::shared_ptr<Assembler> stored, std::shared_ptr<Sizes> sizes,
                        std::uint64_t num_stored, const Array<std::uint64_t>& origins,
                        py::function make) {
@@ -96,20 +96,10 @@ void bind_mapping(py::module_& room) {
 
 void bind_mixture(py::module_& room) {
   py::class_<MixedMember>(room, "MixedMember")
-      .def(py::init([](const Member& member, const std::vector<StreamSpec>& streams,
-                       const std::vector<std::uint32_t>& columns,
-                       const std::vector<StreamSpec>& absent,
-                       std::shared_ptr<const Corpus> corpus, const Rate& rate) {
-             return MixedMember{.member = member,
-                                .streams = streams,
-                                .columns = columns,
-                                .absent = absent,
-                                .corpus = std::move(corpus),
-                                .rate = rate};
-           }),
+      .def(py::init<Member, std::vector<StreamSpec>, std::vector<std::uint32_t>,
+                    std::vector<StreamSpec>, std::shared_ptr<Corpus>, Rate>(),
            "member"_a, "streams"_a, "columns"_a, "absent"_a, "corpus"_a, "rate"_a);
-  py::class_<MixedSequences, MadeSequences, std::shared_ptr<MixedSequences>>(room,
-                                                                             "MixedSequences")
+  py::class_<MixedSequences, Sequences, std::shared_ptr<MixedSequences>>(room, "MixedSequences")
       .def(py::init([](const std::vector<MixedMember>& members, bool load_ahead,
                        bool led_by_first, py::function report) {
              return std::make_shared<MixedSequences>(members, load_ahead, led_by_first,
@@ -123,7 +113,7 @@ void bind_assembler(py::module_& room) {
   bind_mapping(room);
   py::class_<Member>(room, "Member")
       .def(py::init([](const std::optional<std::shared_ptr<Deserializer>>& deserializer,
-                       const std::optional<std::shared_ptr<MadeSequences>>& made,
+                       const std::optional<std::shared_ptr<Sequences>>& made,
                        const Starts& chunk_starts, const Array<std::uint64_t>& joined,
                        const Array<std::uint64_t>& part_starts, std::uint32_t load_threads,
                        std::uint64_t open_chunks, bool in_turns) {

@@ -13,7 +13,7 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
       options_(options),
       report_(std::move(report)) {
   for (const StreamSpec& stream : streams_) {
-    const Chunk* const chunk = members_.resident(stream.member).get();
+    const std::shared_ptr<const Chunk> chunk = members_.resident(stream.member);
     const Column* const column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
     const bool is_table = column != nullptr && chunk->skipped.empty() &&
                           column->values != nullptr && column->sample_offsets == nullptr &&

@@ -88,14 +88,15 @@ Located MappedSequences::locate(const Plan& plan, std::span<const std::uint64_t>
   const auto stored = stored_->assemble(std::move(stored_plan), turn);
   const WorkClock clock;
   std::vector<std::uint64_t> places = places_left(planned, stored->share);
-  located.chunks = map_->make(std::move(wanted.sequences), std::move(places), stored);
+  for (auto& chunk : map_->make(std::move(wanted.sequences), std::move(places), stored))
+    located.chunks.push_back({chunk, chunk->num_sequences});
   {
     const std::scoped_lock lock(mutex_);
     work_ += clock.elapsed();
   }
   std::vector<Located::Sequence> made;
-  for (const auto& chunk : located.chunks) {
-    for (std::uint64_t i = 0; i < chunk->num_sequences; ++i) made.push_back({chunk.get(), i});
+  for (const auto& one : located.chunks) {
+    for (std::uint64_t i = 0; i < one.planned; ++i) made.push_back({one.chunk.get(), i});
   }
   if (made.size() != planned.size())
     throw std::logic_error("a map made " + std::to_string(made.size()) + " of " +

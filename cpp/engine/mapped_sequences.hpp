@@ -47,7 +47,7 @@ class SequenceMap {
       std::shared_ptr<const Batch> stored) = 0;
 };
 
-class MappedSequences final : public MadeSequences {
+class MappedSequences final : public Sequences {
  public:
   // `stored` lays out the stored sequences unchanged, and `sizes` are those of its sequences.
   // `origins`: the stored sequence that each is made of; empty: that of the same number, of

@@ -10,194 +10,238 @@
 namespace sweephand {
 namespace {
 
-// Chunks of the corpus as the member divides it.
-std::uint64_t num_chunks(const Member& member) {
-  const auto& starts = member.parts.starts;
-  return starts.empty() ? member.chunks.num_counts() : starts.size() - 1;
+// The whole corpus as one chunk in memory.
+class InMemory final : public Sequences {
+ public:
+  explicit InMemory(std::shared_ptr<const Chunk> corpus) : corpus_(std::move(corpus)) {}
+
+  std::uint64_t num_sequences() const noexcept override { return corpus_->num_sequences; }
+  std::shared_ptr<const Chunk> resident() const noexcept override { return corpus_; }
+
+  Located locate(const Plan& /*plan*/, std::span<const std::uint64_t> numbers,
+                 const Turn& /*turn*/) override {
+    Located located{.chunks = {{corpus_, corpus_->num_sequences}}};
+    located.sequences.reserve(numbers.size());
+    for (const std::uint64_t number : numbers)
+      located.sequences.push_back({corpus_.get(), number});
+    return located;
+  }
+
+ private:
+  std::shared_ptr<const Chunk> corpus_;
+};
+
+// The sequences of a minibatch alone are read.
+class Fetched final : public Sequences {
+ public:
+  explicit Fetched(const Member& member)
+      : deserializer_(member.deserializer),
+        num_sequences_(member.chunks.total()),
+        in_turns_(member.in_turns) {}
+
+  std::uint64_t num_sequences() const noexcept override { return num_sequences_; }
+
+  Located locate(const Plan& /*plan*/, std::span<const std::uint64_t> numbers,
+                 const Turn& turn) override {
+    Located located;
+    if (numbers.empty()) return located;
+    if (in_turns_) turn.wait();
+    const WorkClock clock;
+    std::shared_ptr<const Chunk> made = deserializer_->fetch(numbers);
+    {
+      const std::scoped_lock lock(mutex_);
+      stats_.load += clock.elapsed();
+    }
+    located.sequences.reserve(numbers.size());
+    for (std::uint64_t j = 0; j < numbers.size(); ++j)
+      located.sequences.push_back({made.get(), j});
+    located.chunks.push_back({std::move(made), numbers.size()});
+    return located;
+  }
+
+  LoadStats stats() const override {
+    const std::scoped_lock lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  std::shared_ptr<Deserializer> deserializer_;
+  std::uint64_t num_sequences_;
+  bool in_turns_;
+  mutable std::mutex mutex_;  // guards all below
+  LoadStats stats_;
+};
+
+// Chunks, or parts of them, that are kept as long as they are needed.
+class Chunked final : public Sequences {
+ public:
+  Chunked(Member member, std::uint32_t num_threads, Retention retention)
+      : starts_(std::move(member.chunks)),
+        parts_(std::move(member.parts)),
+        loads_ahead_(num_threads > 0),
+        cache_(std::move(member.deserializer), num_threads, std::move(retention),
+               member.in_turns) {}
+
+  std::uint64_t num_sequences() const noexcept override { return starts_.total(); }
+  bool keeps_chunks() const noexcept override { return true; }
+  bool loads_ahead() const noexcept override { return loads_ahead_; }
+  void load_ahead(std::span<const std::uint64_t> chunks) override {
+    cache_.load_ahead(parts_.parts_of(chunks), false);
+  }
+  void settle(const Demand& demand) override { cache_.settle(demand); }
+  bool close(std::chrono::duration<double> limit) override { return cache_.close(limit); }
+  bool runs_here() const override { return cache_.runs_here(); }
+
+  Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
+                 const Turn& turn) override;
+  LoadStats stats() const override { return cache_.stats(); }
+
+ private:
+  Starts starts_;
+  ChunkParts parts_;
+  bool loads_ahead_;
+  ChunkCache cache_;
+};
+
+Located Chunked::locate(const Plan& /*plan*/, std::span<const std::uint64_t> numbers,
+                        const Turn& turn) {
+  std::vector<std::uint64_t> chunk_of(numbers.size());
+  std::vector<std::uint64_t> wanted;  // chunks, as they are first needed
+  std::map<std::uint64_t, const Chunk*> loaded;
+  for (std::size_t j = 0; j < numbers.size(); ++j) {
+    chunk_of[j] = starts_.last_at_or_before(numbers[j]);
+    if (loaded.emplace(chunk_of[j], nullptr).second) wanted.push_back(chunk_of[j]);
+  }
+  cache_.load_ahead(wanted);
+  Located located;
+  for (const std::uint64_t chunk : wanted) {
+    const Place place{.chunk = parts_.chunk_of(chunk)};
+    try {
+      located.chunks.push_back({cache_.get(chunk, turn), starts_.count(chunk), place.chunk});
+    } catch (const DataError& error) {
+      throw error.within(place);
+    } catch (const std::bad_alloc&) {
+      throw DataError("the chunk takes more memory than is left", place);
+    }
+    loaded[chunk] = located.chunks.back().chunk.get();
+  }
+  located.sequences.reserve(numbers.size());
+  for (std::size_t j = 0; j < numbers.size(); ++j)
+    located.sequences.push_back({loaded[chunk_of[j]], numbers[j] - starts_[chunk_of[j]]});
+  return located;
 }
 
 }  // namespace
 
 Members::Making::Making(Members& members, const Plan& plan) : members_(members) {
   ++members_.num_making_;
-  if (members_.any_cached_) members_.open_blocks(plan);
+  if (!members_.any_cached_) return;
+  const std::scoped_lock lock(members_.mutex_);
+  for (const auto& block : plan.blocks) {
+    if (block) members_.open_blocks_.insert(block);
+  }
 }
 
 Members::Members(std::vector<Member> members, std::span<const StreamSpec> streams,
                  bool load_ahead, std::uint64_t led_by, Report report)
-    : members_(std::move(members)),
-      streams_(streams.begin(), streams.end()),
-      report_(std::move(report)) {
-  for (std::size_t number = 0; number < members_.size(); ++number)
-    open(number, load_ahead, led_by);
+    : streams_(streams.begin(), streams.end()), report_(std::move(report)) {
+  for (Member& member : members) open(std::move(member), load_ahead, led_by);
 }
 
-void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
-  const Member& member = members_[number];
+void Members::open(Member member, bool load_ahead, std::uint64_t led_by) {
+  const std::size_t number = members_.size();
+  const auto& starts = member.parts.starts;
+  const std::uint64_t num_chunks = member.chunks.num_counts();
   const std::uint64_t num_sequences =
       member.made ? member.made->num_sequences() : member.chunks.total();
   if (std::ranges::any_of(member.joined,
                           [&](auto sequence) { return sequence >= num_sequences; }))
     throw std::invalid_argument("a joined sequence must be below " +
                                 std::to_string(num_sequences));
-  const auto& starts = member.parts.starts;
-  if (!starts.empty() && starts.back() != member.chunks.num_counts())
+  if (!starts.empty() && starts.back() != num_chunks)
     throw std::invalid_argument("the parts of chunks end at another number than they are");
-  if (member.made) {
-    resident_.push_back(nullptr);
-    caches_.push_back(nullptr);
-    any_cached_ = any_cached_ || member.made->keeps_chunks();
-    if (number == 0) loads_ahead_ = member.made->loads_ahead();
-    return;
+  if (number == 0)
+    first_chunks_ = led_by != 0 ? led_by : starts.empty() ? num_chunks : starts.size() - 1;
+  Opened opened{.sequences = member.made, .joined = std::move(member.joined)};
+  if (!member.made) {
+    switch (member.deserializer->access()) {
+      case Access::kResident:
+        opened.sequences = std::make_shared<InMemory>(member.deserializer->load(0));
+        break;
+      case Access::kSequences:
+        opened.sequences = std::make_shared<Fetched>(member);
+        break;
+      case Access::kChunks:
+        const std::uint32_t num_threads = load_ahead ? member.load_threads : 0;
+        Retention retention{.is_first = number == 0 && led_by == 0,
+                            .open_chunks = member.open_chunks,
+                            .num_chunks = num_chunks,
+                            .first_chunks = first_chunks_,
+                            .parts = member.parts};
+        opened.sequences =
+            std::make_shared<Chunked>(std::move(member), num_threads, std::move(retention));
+    }
   }
-  const Access access = member.deserializer->access();
-  resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
-  const Chunk* corpus = resident_.back().get();
+  const auto corpus = opened.sequences->resident();
   if (corpus != nullptr && (corpus->num_sequences != num_sequences ||
                             !fits(*corpus, streams_, static_cast<std::uint32_t>(number))))
     throw std::invalid_argument("the corpus in memory is not what was planned");
-  caches_.push_back(nullptr);
-  if (access != Access::kChunks) return;
-  any_cached_ = true;
-  Retention retention{.is_first = number == 0 && led_by == 0,
-                      .open_chunks = member.open_chunks,
-                      .num_chunks = member.chunks.num_counts(),
-                      .first_chunks = led_by == 0 ? num_chunks(members_[0]) : led_by,
-                      .parts = member.parts};
-  const std::uint32_t num_threads = load_ahead ? member.load_threads : 0;
-  if (number == 0) loads_ahead_ = num_threads > 0;
-  caches_.back() = std::make_unique<ChunkCache>(member.deserializer, num_threads,
-                                                std::move(retention), member.in_turns);
+  any_cached_ = any_cached_ || opened.sequences->keeps_chunks();
+  if (number == 0) loads_ahead_ = opened.sequences->loads_ahead();
+  members_.push_back(std::move(opened));
 }
 
 bool Members::all_resident() const noexcept {
-  for (std::size_t number = 0; number < members_.size(); ++number) {
-    const auto& made = members_[number].made;
-    if (!resident_[number] && !(made && made->in_memory())) return false;
-  }
-  return true;
+  return std::ranges::all_of(members_,
+                             [](const Opened& one) { return one.sequences->in_memory(); });
 }
 
 // True if the chunk holds its planned sequences; otherwise it was reported.
-bool Members::is_usable(std::size_t number, const Chunk& chunk, std::uint64_t num_sequences,
-                        const Place& place) const {
-  if (chunk.num_sequences != num_sequences) {
-    report_(StaleError("there are " + std::to_string(chunk.num_sequences) + " sequences, but " +
-                           std::to_string(num_sequences) +
+bool Members::is_usable(std::size_t number, const LocatedChunk& located) const {
+  const auto& [chunk, planned, chunk_number] = located;
+  const Place place{.chunk = chunk_number};
+  if (chunk->num_sequences != planned) {
+    report_(StaleError("there are " + std::to_string(chunk->num_sequences) +
+                           " sequences, but " + std::to_string(planned) +
                            " were planned; the data changed since they were measured, or the "
                            "index is not theirs: build it again",
                        place));
     return false;
   }
-  if (fits(chunk, streams_, static_cast<std::uint32_t>(number))) return true;
+  if (fits(*chunk, streams_, static_cast<std::uint32_t>(number))) return true;
   report_(StaleError("the streams are not of the kinds that they had when the source was made",
                      place));
   return false;
 }
 
 Located Members::locate(std::size_t number, const Plan& plan, const Turn& turn) {
-  if (resident_[number]) return locate_in_memory(number, plan);
-  const Member& member = members_[number];
-  std::vector<std::uint64_t> sequences;
-  sequences.reserve(plan.share.size());
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(plan.share.size());
   for (const PlannedSequence& planned : plan.share)
-    sequences.push_back(member.number_of(planned));
-  if (member.made) return make(number, plan, sequences, turn);
-  return caches_[number] ? locate_in_chunks(number, sequences, turn)
-                         : fetch(number, sequences, turn);
-}
-
-Located Members::make(std::size_t number, const Plan& plan,
-                      std::span<const std::uint64_t> sequences, const Turn& turn) const {
-  Located located = members_[number].made->locate(plan, sequences, turn);
-  for (const auto& chunk : located.chunks) {
-    if (is_usable(number, *chunk, chunk->num_sequences, {})) continue;
-    for (auto& sequence : located.sequences) sequence.chunk = nullptr;
-  }
-  return located;
-}
-
-Located Members::locate_in_memory(std::size_t number, const Plan& plan) const {
-  const auto& chunk = resident_[number];
-  Located located;
-  located.chunks.push_back(chunk);
-  located.sequences.reserve(plan.share.size());
-  for (const PlannedSequence& planned : plan.share)
-    located.sequences.push_back({chunk.get(), members_[number].number_of(planned)});
-  return located;
-}
-
-Located Members::fetch(std::size_t number, std::span<const std::uint64_t> sequences,
-                       const Turn& turn) {
-  Located located;
-  if (sequences.empty()) return located;
-  if (members_[number].in_turns) turn.wait();
-  const WorkClock clock;
-  std::shared_ptr<const Chunk> made = members_[number].deserializer->fetch(sequences);
-  {
-    const std::scoped_lock lock(mutex_);
-    fetch_ += clock.elapsed();
-  }
-  if (!is_usable(number, *made, sequences.size(), {})) made = nullptr;
-  located.sequences.reserve(sequences.size());
-  for (std::uint64_t j = 0; j < sequences.size(); ++j)
-    located.sequences.push_back({made.get(), j});
-  if (made) located.chunks.push_back(std::move(made));
-  return located;
-}
-
-Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
-                                  const Turn& turn) {
-  const Starts& starts = members_[number].chunks;
-  ChunkCache& cache = *caches_[number];
-  std::vector<std::uint64_t> chunk_of(sequences.size());
-  std::vector<std::uint64_t> wanted;  // chunks, as they are first needed
-  std::map<std::uint64_t, const Chunk*> loaded;
-  for (std::size_t j = 0; j < sequences.size(); ++j) {
-    chunk_of[j] = starts.last_at_or_before(sequences[j]);
-    if (loaded.emplace(chunk_of[j], nullptr).second) wanted.push_back(chunk_of[j]);
-  }
-  cache.load_ahead(wanted);
-  Located located;
-  for (const std::uint64_t chunk : wanted) {
-    const Place place{.chunk = members_[number].parts.chunk_of(chunk)};
-    try {
-      std::shared_ptr<const Chunk> found = cache.get(chunk, turn);
-      if (!is_usable(number, *found, starts.count(chunk), place)) continue;
-      loaded[chunk] = found.get();
-      located.chunks.push_back(std::move(found));
-    } catch (const DataError& error) {
-      throw error.within(place);
-    } catch (const std::bad_alloc&) {
-      throw DataError("the chunk takes more memory than is left", place);
+    numbers.push_back(number_of(number, planned));
+  Located located = members_[number].sequences->locate(plan, numbers, turn);
+  std::set<const Chunk*> unusable;
+  std::erase_if(located.chunks, [&](const LocatedChunk& one) {
+    if (is_usable(number, one)) return false;
+    unusable.insert(one.chunk.get());
+    return true;
+  });
+  if (!unusable.empty()) {
+    for (auto& sequence : located.sequences) {
+      if (unusable.contains(sequence.chunk)) sequence.chunk = nullptr;
     }
-  }
-  located.sequences.reserve(sequences.size());
-  for (std::size_t j = 0; j < sequences.size(); ++j) {
-    located.sequences.push_back({loaded[chunk_of[j]], sequences[j] - starts[chunk_of[j]]});
   }
   return located;
 }
 
 void Members::load_ahead(std::span<const std::uint64_t> chunks) {
   if (!loads_ahead_) return;
-  if (members_[0].made) {
-    members_[0].made->load_ahead(chunks);
-    return;
-  }
   {
     const std::scoped_lock lock(mutex_);
     // A block that is entered now may be in no plan yet.
     before_ = std::exchange(ahead_, {chunks.begin(), chunks.end()});
   }
-  caches_[0]->load_ahead(members_[0].parts.parts_of(chunks), false);
-}
-
-void Members::open_blocks(const Plan& plan) {
-  const std::scoped_lock lock(mutex_);
-  for (const auto& block : plan.blocks) {
-    if (block) open_blocks_.insert(block);
-  }
+  members_[0].sequences->load_ahead(chunks);
 }
 
 void Members::settle(std::uint64_t num_used) {
@@ -215,47 +259,23 @@ void Members::settle(std::uint64_t num_used) {
       place = open_blocks_.erase(place);
     }
   }
-  for (const auto& cache : caches_) {
-    if (cache) cache->settle(demand);
-  }
+  for (const Opened& member : members_) member.sequences->settle(demand);
 }
 
 bool Members::close(std::chrono::duration<double> limit) {
   bool ended = true;
-  for (const auto& cache : caches_) {
-    if (cache) ended = cache->close(limit) && ended;
-  }
-  for (const Member& member : members_) {
-    if (member.made) ended = member.made->close(limit) && ended;
-  }
+  for (const Opened& member : members_) ended = member.sequences->close(limit) && ended;
   return ended;
 }
 
 bool Members::runs_here() const {
-  const auto in_made = [](const Member& member) {
-    return member.made && member.made->runs_here();
-  };
-  return std::ranges::any_of(members_, in_made) ||
-         std::ranges::any_of(caches_,
-                             [](const auto& cache) { return cache && cache->runs_here(); });
+  return std::ranges::any_of(members_,
+                             [](const Opened& one) { return one.sequences->runs_here(); });
 }
 
 LoadStats Members::stats() const {
   LoadStats stats;
-  for (const auto& cache : caches_) {
-    if (!cache) continue;
-    const ChunkCacheStats part = cache->stats();
-    stats += {.chunks_loaded = part.chunks_loaded,
-              .chunk_hits = part.hits,
-              .bytes_loaded = part.bytes_loaded,
-              .bytes_held = part.bytes_held,
-              .load = part.load};
-  }
-  for (const Member& member : members_) {
-    if (member.made) stats += member.made->stats();
-  }
-  const std::scoped_lock lock(mutex_);
-  stats.load += fetch_;
+  for (const Opened& member : members_) stats += member.sequences->stats();
   return stats;
 }
 

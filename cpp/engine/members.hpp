@@ -1,4 +1,4 @@
-// The deserializers that a source joins, and the places of a plan's sequences in them.
+// What a source joins, and the places of a plan's sequences in it.
 #pragma once
 
 #include "base/error.hpp"
@@ -9,7 +9,6 @@
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
 #include "run/thread_group.hpp"
-#include "run/work_time.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -23,54 +22,39 @@
 
 namespace sweephand {
 
-// Time and bytes of loading.
-struct LoadStats {
-  std::uint64_t chunks_loaded = 0;
-  std::uint64_t chunk_hits = 0;
-  std::uint64_t bytes_loaded = 0;
-  std::uint64_t bytes_held = 0;  // by chunks that are kept for later minibatches
-  WorkTime load;                 // of chunks, or of the sequences of a minibatch
-
-  LoadStats& operator+=(const LoadStats& other) noexcept {
-    chunks_loaded += other.chunks_loaded;
-    chunk_hits += other.chunk_hits;
-    bytes_loaded += other.bytes_loaded;
-    bytes_held += other.bytes_held;
-    load += other.load;
-    return *this;
-  }
-};
-
-// Safe for several threads.
-class MadeSequences {
+// The sequences of one member: of a deserializer, or made of those of others. Safe for several
+// threads.
+class Sequences {
  public:
-  MadeSequences() = default;
-  MadeSequences(const MadeSequences&) = delete;
-  MadeSequences& operator=(const MadeSequences&) = delete;
-  virtual ~MadeSequences() = default;
+  Sequences() = default;
+  Sequences(const Sequences&) = delete;
+  Sequences& operator=(const Sequences&) = delete;
+  virtual ~Sequences() = default;
 
   virtual std::uint64_t num_sequences() const noexcept = 0;
-
-  // All are in memory.
-  virtual bool in_memory() const noexcept { return false; }
 
   // The wanted sequences of a plan's share. `numbers` are their numbers here.
   virtual Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
                          const Turn& turn) = 0;
 
+  // The chunk that holds all of them, if they are in memory; else null.
+  virtual std::shared_ptr<const Chunk> resident() const noexcept { return nullptr; }
+  virtual bool in_memory() const noexcept { return resident() != nullptr; }
+
   // As those of Members.
-  virtual bool keeps_chunks() const noexcept = 0;
-  virtual bool loads_ahead() const noexcept = 0;
-  virtual void load_ahead(std::span<const std::uint64_t> chunks) = 0;
-  virtual bool close(std::chrono::duration<double> limit) = 0;
-  virtual bool runs_here() const = 0;
-  virtual LoadStats stats() const = 0;
+  virtual bool keeps_chunks() const noexcept { return false; }
+  virtual bool loads_ahead() const noexcept { return false; }
+  virtual void load_ahead(std::span<const std::uint64_t> /*chunks*/) {}
+  virtual void settle(const Demand& /*demand*/) {}
+  virtual bool close(std::chrono::duration<double> /*limit*/) { return true; }
+  virtual bool runs_here() const { return false; }
+  virtual LoadStats stats() const { return {}; }
 };
 
 // One of the deserializers that a source joins.
 struct Member {
   std::shared_ptr<Deserializer> deserializer;  // null if the sequences are made
-  std::shared_ptr<MadeSequences> made;         // of others; or null
+  std::shared_ptr<Sequences> made;             // of others; or null
   Starts chunks;                               // of this member, as they are stored
   // Its number of the sequence that the first member calls s; empty: the same number.
   std::vector<std::uint64_t> joined;
@@ -78,10 +62,6 @@ struct Member {
   std::uint32_t load_threads = 1;  // that load its chunks ahead
   std::uint64_t open_chunks = 1;   // at a time, in an order that the corpus gives
   bool in_turns = false;           // one lock guards its loads: minibatches take turns
-
-  std::uint64_t number_of(const PlannedSequence& planned) const {
-    return joined.empty() ? planned.sequence : joined[planned.sequence];
-  }
 };
 
 // Loads chunks, and keeps those that are needed again. Thread-safe.
@@ -109,8 +89,8 @@ class Members {
   std::size_t size() const noexcept { return members_.size(); }
 
   // The whole corpus of a member that is in memory; else null.
-  const std::shared_ptr<const Chunk>& resident(std::size_t number) const {
-    return resident_.at(number);
+  std::shared_ptr<const Chunk> resident(std::size_t number) const {
+    return members_.at(number).sequences->resident();
   }
 
   // See Member.
@@ -118,13 +98,15 @@ class Members {
     return members_[number].joined;
   }
   std::uint64_t number_of(std::size_t number, const PlannedSequence& planned) const {
-    return members_[number].number_of(planned);
+    const auto& joined = members_[number].joined;
+    return joined.empty() ? planned.sequence : joined[planned.sequence];
   }
 
   // All are in memory.
   bool all_resident() const noexcept;
 
-  // The part of one member in a share.
+  // The part of one member in a share. Chunks that hold other sequences than planned, or other
+  // streams, are reported and left out.
   Located locate(std::size_t number, const Plan& plan, const Turn& turn);
 
   // True if chunks are kept as long as their blocks are open in plans.
@@ -151,22 +133,18 @@ class Members {
   LoadStats stats() const;
 
  private:
-  void open(std::size_t number, bool load_ahead, std::uint64_t led_by);
-  void open_blocks(const Plan& plan);
-  Located make(std::size_t number, const Plan& plan, std::span<const std::uint64_t> sequences,
-               const Turn& turn) const;
-  Located locate_in_memory(std::size_t number, const Plan& plan) const;
-  Located fetch(std::size_t number, std::span<const std::uint64_t> sequences, const Turn& turn);
-  Located locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
-                           const Turn& turn);
-  bool is_usable(std::size_t number, const Chunk& chunk, std::uint64_t num_sequences,
-                 const Place& place) const;
+  struct Opened {
+    std::shared_ptr<Sequences> sequences;
+    std::vector<std::uint64_t> joined;
+  };
 
-  std::vector<Member> members_;
+  void open(Member member, bool load_ahead, std::uint64_t led_by);
+  bool is_usable(std::size_t number, const LocatedChunk& located) const;
+
+  std::vector<Opened> members_;
   std::vector<StreamSpec> streams_;
   Report report_;
-  std::vector<std::shared_ptr<const Chunk>> resident_;  // per member; null if it is not
-  std::vector<std::unique_ptr<ChunkCache>> caches_;     // per member; null if it has no chunks
+  std::uint64_t first_chunks_ = 0;  // the chunks of the corpus
   bool any_cached_ = false;
   bool loads_ahead_ = false;
   std::atomic<std::uint64_t> num_making_ = 0;  // minibatches
@@ -175,7 +153,6 @@ class Members {
   std::set<std::weak_ptr<const Block>, std::owner_less<>> open_blocks_;
   std::vector<std::uint64_t> ahead_;   // chunks of the corpus that are wanted soon
   std::vector<std::uint64_t> before_;  // what that was before
-  WorkTime fetch_;
 };
 
 }  // namespace sweephand

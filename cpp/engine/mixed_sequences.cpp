@@ -116,7 +116,8 @@ std::vector<MixedSequences::Share> MixedSequences::split(const Plan& plan,
     PlannedSequence own = plan.share[j];
     own.sequence = numbers[j] - first_sequences_[c];
     if (const auto& chunk = own_[c].in_memory) {
-      if (std::exchange(place_of[c], 0) == kNone) in_memory.chunks.push_back(chunk);
+      if (std::exchange(place_of[c], 0) == kNone)
+        in_memory.chunks.push_back({chunk, chunk->num_sequences});
       in_memory.sequences[j] = {chunk.get(), own_[c].members->number_of(0, own)};
       continue;
     }
@@ -143,10 +144,10 @@ Located MixedSequences::locate_own(Own& own, const Plan& plan, const Turn& turn)
   if (own.members->keeps_chunks()) own.members->settle(located.chunks.size());
   if (own.columns.empty()) return located;
   std::map<const Chunk*, const Chunk*> made;
-  for (auto& chunk : located.chunks) {
-    const Chunk* const before = chunk.get();
-    chunk = reordered(chunk, own.columns, own.absent);
-    made[before] = chunk.get();
+  for (auto& one : located.chunks) {
+    const Chunk* const before = one.chunk.get();
+    one.chunk = reordered(one.chunk, own.columns, own.absent);
+    made[before] = one.chunk.get();
   }
   for (auto& sequence : located.sequences) {
     if (sequence.chunk != nullptr) sequence.chunk = made.at(sequence.chunk);

@@ -29,7 +29,7 @@ struct MixedMember {
   Rate rate;                             // by which the mixture goes through it
 };
 
-class MixedSequences final : public MadeSequences {
+class MixedSequences final : public Sequences {
  public:
   // `load_ahead`, `report`: as those of Members. `led_by_first`: the members are joined to
   // others of their corpora, whose chunks decide which chunks are kept.

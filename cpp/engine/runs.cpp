@@ -137,7 +137,7 @@ void find_runs(const Located& located, const Plan& plan, const StreamSpec& strea
   runs.clear();
   runs.reserve(sequences.size());
   const bool any_skipped = std::ranges::any_of(
-      located.chunks, [](const auto& chunk) { return !chunk->skipped.empty(); });
+      located.chunks, [](const auto& one) { return !one.chunk->skipped.empty(); });
   for (std::size_t j = 0; j < sequences.size(); ++j) {
     if (j + kAhead < sequences.size() && sequences[j + kAhead].chunk != nullptr) {
       const Column& later = sequences[j + kAhead].chunk->columns[stream.column];
@@ -167,7 +167,7 @@ std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamS
   const auto find = [&] { find_runs(located, plan, stream, runs); };
   // A corpus that is read in place is one chunk; otherwise the offsets are in memory.
   if (located.chunks.size() == 1) {
-    read_offsets(located.chunks[0]->columns[stream.column], find);
+    read_offsets(located.chunks[0].chunk->columns[stream.column], find);
   } else {
     find();
   }

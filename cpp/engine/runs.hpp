@@ -9,10 +9,18 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace sweephand {
+
+// A chunk that holds sequences of a share.
+struct LocatedChunk {
+  std::shared_ptr<const Chunk> chunk;
+  std::uint64_t planned = 0;            // the sequences that it should have
+  std::optional<std::uint64_t> number;  // of the corpus' chunks, for errors
+};
 
 // The contribution of one member to a share: the sequences, and their chunks.
 struct Located {
@@ -21,7 +29,7 @@ struct Located {
     std::uint64_t index;
   };
   std::vector<Sequence> sequences;
-  std::vector<std::shared_ptr<const Chunk>> chunks;  // keeps them
+  std::vector<LocatedChunk> chunks;  // keeps them
 };
 
 // Consecutive samples of a column, and their origin.

@@ -336,18 +336,26 @@ void write_heads(std::span<const Run> runs, const StreamSpec& stream, BufferPool
   copy_elements.check_unchanged();
 }
 
+// What takes memory: elements if their number varies, else samples.
+std::uint64_t count_of(const Run& run, const StreamSpec& stream) {
+  return stream.variable ? Elements(run).count : run.length;
+}
+
+[[noreturn]] void refuse_long(const Run& run, const StreamSpec& stream, const char* limit) {
+  throw DataError("the sequence has " + std::to_string(count_of(run, stream)) + " " +
+                      (stream.variable ? "elements" : "samples") + " of " +
+                      std::to_string(stream.sample_bytes()) + " bytes, which is more than " +
+                      limit,
+                  {.stream = stream.name, .sequence = run.sequence});
+}
+
 // Refuses a sequence that no memory can hold: the length in a file may be any number.
 void check_memory(std::span<const Run> runs, const StreamSpec& stream,
                   std::uint64_t num_samples) {
   if (!stream.variable && !exceeds_memory(num_samples, stream.sample_bytes())) return;
   for (const Run& run : runs) {
-    const std::uint64_t count = stream.variable ? Elements(run).count : run.length;
-    if (!exceeds_memory(count, stream.sample_bytes())) continue;
-    throw DataError("the sequence has " + std::to_string(count) + " " +
-                        (stream.variable ? "elements" : "samples") + " of " +
-                        std::to_string(stream.sample_bytes()) +
-                        " bytes, which is more than the memory there is",
-                    {.stream = stream.name, .sequence = run.sequence});
+    if (exceeds_memory(count_of(run, stream), stream.sample_bytes()))
+      refuse_long(run, stream, "the memory there is");
   }
 }
 
@@ -355,20 +363,11 @@ void check_memory(std::span<const Run> runs, const StreamSpec& stream,
 // does, it is not the data that are wrong.
 void check_memory_left(std::span<const Run> runs, const StreamSpec& stream) {
   std::uint64_t all = 0;
-  std::uint64_t most = 0;
-  const Run* longest = nullptr;
+  for (const Run& run : runs) all += count_of(run, stream);
   for (const Run& run : runs) {
-    const std::uint64_t count = stream.variable ? Elements(run).count : run.length;
-    all += count;
-    if (count > most) longest = &run;
-    most = std::max(most, count);
+    const std::uint64_t count = count_of(run, stream);
+    if (count != 0 && count >= all - count) refuse_long(run, stream, "memory is left");
   }
-  if (longest == nullptr || most < all - most) return;
-  throw DataError("the sequence has " + std::to_string(most) + " " +
-                      (stream.variable ? "elements" : "samples") + " of " +
-                      std::to_string(stream.sample_bytes()) +
-                      " bytes, which is more than memory is left",
-                  {.stream = stream.name, .sequence = longest->sequence});
 }
 
 StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,

@@ -100,7 +100,7 @@ std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk, const Turn& tu
     wait_until(changed_, lock, turn.poll(), is_known);
   }
   if (found == entries_.end()) return load(lock, chunk).chunk;
-  ++stats_.hits;
+  ++stats_.chunk_hits;
   found->second.last_wanted = ++clock_;
   return found->second.chunk;
 }
@@ -183,7 +183,7 @@ bool ChunkCache::close(std::chrono::duration<double> limit) {
   return threads_.end(limit);
 }
 
-ChunkCacheStats ChunkCache::stats() const {
+LoadStats ChunkCache::stats() const {
   const Lock lock(mutex_);
   return stats_;
 }

@@ -19,7 +19,6 @@
 
 namespace sweephand {
 
-// The decision which chunks stay in memory.
 // The chunks of the corpus that are needed by blocks that are open or will be soon, and by
 // minibatches in progress. The first member has the same chunks; the other members are joined
 // to it.
@@ -72,13 +71,22 @@ struct Retention {
   std::uint64_t most_recent(const Demand& demand) const;
 };
 
-// Loaded chunks that are still needed.
-struct ChunkCacheStats {
+// Time and bytes of loading.
+struct LoadStats {
   std::uint64_t chunks_loaded = 0;
-  std::uint64_t hits = 0;
+  std::uint64_t chunk_hits = 0;
   std::uint64_t bytes_loaded = 0;
-  WorkTime load;  // of all threads that loaded
-  std::uint64_t bytes_held = 0;
+  std::uint64_t bytes_held = 0;  // by chunks that are kept for later minibatches
+  WorkTime load;                 // of chunks, or of the sequences of a minibatch
+
+  LoadStats& operator+=(const LoadStats& other) noexcept {
+    chunks_loaded += other.chunks_loaded;
+    chunk_hits += other.chunk_hits;
+    bytes_loaded += other.bytes_loaded;
+    bytes_held += other.bytes_held;
+    load += other.load;
+    return *this;
+  }
 };
 
 // Safe for several threads; one that wants a chunk which another one is loading waits for it.
@@ -114,7 +122,7 @@ class ChunkCache {
   // The caller is one of the threads, so the cache must outlive it.
   bool runs_here() const { return threads_.holds_caller(); }
 
-  ChunkCacheStats stats() const;
+  LoadStats stats() const;
 
  private:
   struct Entry {
@@ -141,7 +149,7 @@ class ChunkCache {
   Demand settled_;                   // nothing but what it wants is here
   bool is_settled_ = false;
   bool closed_ = false;
-  ChunkCacheStats stats_;
+  LoadStats stats_;
   ThreadGroup threads_;
 };
 

@@ -8,7 +8,7 @@ import sweephand._core.index
 import sweephand._core.order
 import sweephand._core.read
 import typing
-__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MadeSequences', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
+__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'Sequences', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -182,13 +182,13 @@ class Assembler:
         ...
     def assemble(self, plan: sweephand._core.compose.Plan) -> Batch:
         ...
-class MadeSequences:
+class Sequences:
     pass
-class MappedSequences(MadeSequences):
+class MappedSequences(Sequences):
     def __init__(self, stored: Assembler, sizes: sweephand._core.index.Sizes, num_stored: typing.SupportsInt | typing.SupportsIndex, origins: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], make: collections.abc.Callable) -> None:
         ...
 class Member:
-    def __init__(self, deserializer: sweephand._core.read.Deserializer | None, made: MadeSequences | None, chunk_starts: sweephand._core.index.Starts, joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex, in_turns: bool) -> None:
+    def __init__(self, deserializer: sweephand._core.read.Deserializer | None, made: Sequences | None, chunk_starts: sweephand._core.index.Starts, joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex, in_turns: bool) -> None:
         ...
 class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sparse: bool, head: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, single: bool, carried: bool, counts: bool, pad_value: bytes) -> None:
@@ -196,7 +196,7 @@ class StreamSpec:
 class MixedMember:
     def __init__(self, member: Member, streams: collections.abc.Sequence[StreamSpec], columns: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], absent: collections.abc.Sequence[StreamSpec], corpus: sweephand._core.index.Corpus, rate: sweephand._core.order.Rate) -> None:
         ...
-class MixedSequences(MadeSequences):
+class MixedSequences(Sequences):
     def __init__(self, members: collections.abc.Sequence[MixedMember], load_ahead: bool, led_by_first: bool, report: collections.abc.Callable) -> None:
         ...
 class WorkTime:

@@ -81,7 +81,7 @@ class Reader(ABC):
     @abstractmethod
     def _loader(
         self, load_ahead: bool, led_by: int
-    ) -> tuple[_core.read.Deserializer | None, _core.engine.MadeSequences | None]:
+    ) -> tuple[_core.read.Deserializer | None, _core.engine.Sequences | None]:
         """Return the loader of stored chunks, or the maker of the sequences."""
 
     def __repr__(self) -> str:
