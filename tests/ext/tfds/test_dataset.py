@@ -301,15 +301,6 @@ def test_a_split_without_files_adds_nothing(
     assert sh.tfds.builder_info(sparse_folder).splits[split].num_examples == len(wanted)
 
 
-@pytest.mark.parametrize(
-    "split", ["none", "empty", "none+empty", "none[:50%]", "none[:1shard]"]
-)
-def test_a_split_of_which_nothing_is_left_is_named(sparse_folder: Path, split: str) -> None:
-    with pytest.raises(ValueError, match=rf"split '{re.escape(split)}' selects no examples"):
-        sh.tfds.load(sparse_folder, split)
-    assert sh.tfds.builder_info(sparse_folder).splits[split].num_examples == 0
-
-
 @pytest.mark.parametrize("encoding", ["none", "bytes"])
 @pytest.mark.parametrize("dtype", [">i8", "<i8", "=i8", "|u1", "i8", "long", ">f4", ">u2"])
 def test_a_dtype_that_no_writer_names_is_refused(

@@ -94,11 +94,6 @@ def test_a_damaged_folder_names_the_file(tmp_path: Path, change: object) -> None
     assert caught.value.file == str(tmp_path / "dataset_info.json")
 
 
-def test_an_absent_folder_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        builder_info(tmp_path / "nowhere")
-
-
 # -- the order --
 
 

@@ -1,10 +1,5 @@
-import time
-
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sanitized import unmeasured
 
 from sweephand.ext.tfds.read_order import Interleave
 
@@ -47,21 +42,3 @@ def test_the_order_is_that_of_single_visits(
         files, examples = order.take(first, count)
         found = list(zip(files.tolist(), examples.tolist(), strict=True))
         assert found == expected[first : first + count]
-
-
-@unmeasured
-def test_a_place_in_a_hundred_million_examples_is_found_at_once() -> None:
-    lengths = np.random.default_rng(0).integers(90_000, 105_000, 1024).tolist()
-    begin = time.thread_time()
-    order = Interleave(lengths, cycle_length=16, block_length=16)
-    position = len(order) * 99 // 100
-    file, example = (int(one[0]) for one in order.take(position, 1))
-    worked = time.thread_time() - begin
-    assert order.find(file, example) == position
-    assert worked < 0.5  # some milliseconds as a rule; one visit at a time takes seconds
-
-
-@pytest.mark.parametrize(("first", "count"), [(-1, 1), (0, 8), (7, 1), (3, -1)])
-def test_positions_outside_are_refused(first: int, count: int) -> None:
-    with pytest.raises(IndexError, match=r"positions must be in \[0, 7\)"):
-        Interleave([4, 3], cycle_length=2, block_length=2).take(first, count)

@@ -130,55 +130,12 @@ def test_an_index_reads_the_folder_once_and_a_start_with_it_nothing(
     assert len(fetched) == 7  # the chunk has a part of so many files
 
 
-def test_going_to_the_end_fetches_only_the_chunks_that_are_open_there(
-    url: str, fetched: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks_of(monkeypatch, 200)
-    config = ReadConfig(interleave_cycle_length=2)
-    corpus = sh.tfds.load(url, "s", read_config=config)
-    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, num_threads=0) as source:
-        source.current_position = len(corpus) - 4
-        fetched.clear()
-        assert source.next_minibatch(9).num_samples == 4
-    assert 0 < payload(fetched) < 4 * 200
-
-
 def test_what_is_absent_is_told_with_its_url(url: str) -> None:
     with pytest.raises(FileNotFoundError, match=r"memory:.*/none/dataset_info\.json"):
         sh.tfds.load("memory://demo/none", "s")
     fsspec.filesystem("memory").rm("/demo/1.0.0/demo-s.tfrecord-00003-of-00008")
     with pytest.raises(FileNotFoundError, match=r"memory:.*demo-s\.tfrecord-00003-of-00008"):
         sh.MinibatchSource(sh.tfds.load(url, "s"))
-
-
-def test_damage_and_another_length_are_told_with_the_url(url: str) -> None:
-    store = fsspec.filesystem("memory")
-    shard = "/demo/1.0.0/demo-s.tfrecord-00001-of-00008"
-    content = bytearray(store.cat(shard))
-    content[-6] ^= 1
-    store.pipe(shard, bytes(content))
-    found = r"memory:.*00001-of-00008 @ \d+ \[.*sequence 6\].*checksum"
-    with pytest.raises(sh.DataError, match=found):
-        delivered(sh.tfds.load(url, "s"))
-    with sh.MinibatchSource(sh.tfds.load(url, "s"), max_sweeps=1, max_errors=1) as source:
-        assert sum(batch.num_samples for batch in source.minibatches(50)) == sum(SHARDS) - 1
-        assert [error.sequence for error in source.errors] == [6]
-    store.pipe(shard, bytes(content[: len(content) // 7]))
-    with pytest.raises(sh.DataError, match=r"memory:.*00001-of-00008"):
-        sh.MinibatchSource(sh.tfds.load(url, "s"))
-
-
-def test_a_shard_that_was_replaced_stops_the_run(url: str) -> None:
-    store = fsspec.filesystem("memory")
-    with sh.MinibatchSource(sh.tfds.load(url, "s"), num_threads=0) as source:
-        shard = "/demo/1.0.0/demo-s.tfrecord-00004-of-00008"
-        store.pipe(shard, store.cat(shard))
-        with pytest.raises(sh.StaleError, match=r"memory:.*00004-of-00008.*replaced"):
-            list(source.minibatches(sum(SHARDS)))
-
-
-def test_a_url_of_this_machine_is_a_path(folder: Path) -> None:
-    assert sh.tfds.builder_info(f"file://{folder}").data_dirs == (folder,)
 
 
 def test_a_folder_here_and_one_in_a_store_are_one_data_set(folder: Path, url: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweephand.ext.tfds import ReadInstruction, even_splits
+from sweephand.ext.tfds import ReadInstruction
 from sweephand.ext.tfds.splits import as_split
 
 LENGTHS = {"s": [4, 0, 7, 3], "test": [10], "h": [100], "g": [50, 100], "t-1_x": [5]}
@@ -58,14 +58,6 @@ def test_a_negative_percentage_that_rounds_to_nothing_warns(
         assert interval(spec) == expected
 
 
-def test_instructions_and_text_can_be_added() -> None:
-    instruction = ReadInstruction("s", to=3)
-    for split in (instruction + "test", "s[:3]" + ReadInstruction("test")):
-        assert split.resolve(LENGTHS) == as_split("s[:3]+test").resolve(LENGTHS)
-        assert str(split) == "s[:3]+test"
-    assert as_split("s[:3]") == instruction
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -94,25 +86,6 @@ def test_a_fraction_of_a_step_of_one_percent_is_whole_examples(
         assert split.resolve({"s": [200]}) == [("s", 0, end)]
 
 
-@given(size=st.integers(0, 1000), count=st.integers(1, 50))
-def test_even_parts_cover_the_split(size: int, count: int) -> None:
-    parts = [part.resolve({"x": [size]})[0] for part in even_splits("x", count)]
-    assert [part.begin for part in parts] == [0, *(part.end for part in parts[:-1])]
-    assert parts[-1].end == size
-    assert max(part.end - part.begin for part in parts) - size // count <= 1
-
-
-@pytest.mark.parametrize("count", [0, -1, 1.0, True])
-def test_the_number_of_parts_is_a_positive_int(count: object) -> None:
-    with pytest.raises(ValueError, match="n must be"):
-        even_splits("test", count)  # type: ignore[arg-type]
-
-
-def test_a_split_is_text_or_a_split() -> None:
-    with pytest.raises(TypeError, match="split must be a str or a Split, got int"):
-        as_split(5)  # type: ignore[arg-type]
-
-
 @given(spec=st.text("s[]:%-+0123456789._ hard", max_size=12))
 def test_any_text_is_a_split_or_a_value_error(spec: str) -> None:
     with warnings.catch_warnings():
@@ -134,8 +107,3 @@ def test_the_text_of_an_instruction_selects_the_same(
     assert as_split(str(split)) == split
     both = split + "test[:3]"
     assert as_split(str(both)).resolve(LENGTHS) == both.resolve(LENGTHS)
-
-
-def test_percentages_are_rounded_as_is_said() -> None:
-    assert interval("g[-10%:](pct1_dropremainder)") == (140, 150)
-    assert interval("g[-10%:](closest)") == (135, 150)
