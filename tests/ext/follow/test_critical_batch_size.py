@@ -1,6 +1,5 @@
 """The critical batch size: what branches train and find, and that they leave no trace."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -111,62 +110,6 @@ class TestMeasure:
         assert found.critical_batch_size == good[-1].minibatch_size < 64
         assert not last.loss <= good[0].loss * 1.1
         assert not found.is_lower_bound
-
-
-def moment(trainer: sh.Trainer, source: sh.MinibatchSource) -> tuple[str, list[bytes]]:
-    """Return all that a trainer and its source would save, with what was reported last."""
-    snapshot = trainer.capture()
-    found = json.dumps([snapshot.state, source.get_checkpoint_state()])
-    told = [trainer.previous_minibatch_loss_average, trainer.writers[0].records]  # type: ignore[attr-defined]
-    arrays = [
-        array.tobytes() for learner in trainer.model.learners for array in _arrays(learner)
-    ]
-    return found + repr(told), arrays
-
-
-def _arrays(learner: Any) -> list[np.ndarray]:
-    return [*learner.parameters.values(), *learner.state_dict()["arrays"].values()]
-
-
-class TestTrace:
-    @pytest.mark.parametrize("maker", [sh.numpy.Adam, sh.numpy.MomentumSGD])
-    def test_branches_leave_no_trace(self, maker: Any) -> None:
-        rng = np.random.default_rng(7)
-        heard = Heard()
-
-        def noisy(model: Line, minibatch: sh.Minibatch) -> Any:
-            np.random.normal()  # noqa: NPY002
-            loss, [gradient] = squared_error(model, minibatch)
-            return loss, [gradient + rng.normal(scale=0.1, size=2).astype(np.float32)]
-
-        def run(measures: bool) -> Any:
-            heard.records.clear()
-            rng.bit_generator.state = np.random.default_rng(7).bit_generator.state
-            np.random.seed(5)  # noqa: NPY002
-            model = Line()
-            options = (0.9,) if maker is sh.numpy.MomentumSGD else ()
-            schedule = sh.learning_parameter_schedule([0.1, 0.05], 8, epoch_size=70)
-            trainer = sh.Trainer(
-                model,
-                noisy,
-                maker([model.w], schedule, *options),
-                [heard, sh.train.GradientNoiseScale()],
-                stateful={"rng": rng},
-                sub_minibatches=2,
-            )
-            source = source_of_lengths([1, 2, 3] * 11, randomization_seed=3)
-            for i in range(20):
-                trainer.train_minibatch(source.next_minibatch(7))
-                if measures and i in (0, 9, 10):
-                    before = moment(trainer, source)
-                    found = sh.train.CriticalBatchSize(160, tolerance=9.0).measure(
-                        trainer, source, 7
-                    )
-                    assert len(found.branches) == 2
-                    assert moment(trainer, source) == before
-            return moment(trainer, source)
-
-        assert run(measures=True) == run(measures=False)
 
 
 def session(heard: Heard, measuring: sh.train.CriticalBatchSize | None, **options: Any) -> Any:

@@ -159,27 +159,6 @@ class TestResume:
             trainer.train_minibatch(minibatch)
         assert list(sums(rows_of(folder))) == [1]
 
-    def test_a_loop_without_trainer_goes_back_to_its_step(self, folder: Path) -> None:
-        def record(ledger: sh.LossLedger, steps: int) -> None:
-            for minibatch, _ in zip(source.minibatches(12), range(steps), strict=False):
-                ledger.record(minibatch, np.ones(minibatch.num_sequences))
-
-        source = source_of_lengths(LENGTHS)
-        with sh.LossLedger(folder) as ledger:
-            record(ledger, 2)
-            stood = source.get_checkpoint_state()
-            record(ledger, 2)
-        wanted = rows_of(folder)
-        with sh.LossLedger(folder) as ledger:
-            with pytest.raises(FileExistsError):
-                record(ledger, 1)
-            source.restore_from_checkpoint(stood)
-            ledger.rewind(2)
-            record(ledger, 2)
-            with pytest.raises(ValueError, match="step must be at least 4"):
-                ledger.record(source.next_minibatch(1), [1.0], 3)
-        assert rows_of(folder) == wanted
-
     def test_a_session_that_goes_back_or_tries_sizes_leaves_the_rows_it_keeps(
         self, tmp_path: Path, folder: Path
     ) -> None:
@@ -221,11 +200,6 @@ class TestNames:
                 ledger.record(minibatch, np.ones(minibatch.num_sequences))
         return rows_of(folder)
 
-    def test_given_ids_are_kept(self, folder: Path) -> None:
-        ids = ["one", "two", "dreißig", "a__1", "-"]
-        rows = self.rows(folder, sh.ArrayDeserializer({"x": np.arange(5.0)}, ids=ids))
-        assert [(row["id"], row["corpus"]) for row in rows] == [(one, None) for one in ids]
-
     @pytest.mark.parametrize("pickled", [False, True])
     def test_filtered_sequences_keep_name_and_file(self, folder: Path, pickled: bool) -> None:
         corpus = sh.ArrayDeserializer({"x": np.arange(6.0)}).filter(is_odd)
@@ -239,13 +213,6 @@ def is_odd(sequence: dict[str, Any]) -> bool:
 
 
 class TestReading:
-    def test_a_table_has_a_row_for_each_visit(self, ledger: sh.LossLedger) -> None:
-        trainer, source = make_numpy(ledger)
-        trainer.train_minibatch(source.next_minibatch(24))
-        names = ["id", "step", "nominal_time", "corpus", "loss", "num_samples"]
-        assert ledger.table().column_names == names
-        assert sum(ledger.table()["num_samples"].to_pylist()) == source.current_position
-
     def test_a_ledger_that_is_written_is_read_by_others(self, ledger: sh.LossLedger) -> None:
         trainer, source = make_numpy(ledger)
         trainer.train_minibatch(source.next_minibatch(24))

@@ -96,11 +96,6 @@ class TestSources:
         assert one.read_bytes() == several.read_bytes()
         assert [path.name for path in several.parent.iterdir()] == ["0.receipts"]
 
-    def test_the_content_of_a_share_alone_is_refused(self, receipts: sh.train.Receipts) -> None:
-        share = sh.MinibatchSource(arrays()).next_minibatch(30, None, None, 2, 0)
-        with pytest.raises(ValueError, match="takes a Trainer"):
-            receipts.record(share)
-
     @pytest.mark.parametrize("kind", CORPORA)
     def test_any_corpus_is_derived_again(
         self, kind: str, folder: Path, receipts: sh.train.Receipts

@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies
 from tests.ext.follow import model_receipts
-from tests.ext.follow.model_receipts import Planned
 from tests.model import ModelCorpus, ModelSettings
-from tests.model_mixtures import ModelMixture
 from tests.sources import as_served, request_of, serving
 
 import sweephand as sh
@@ -88,41 +86,6 @@ def test_rows_are_those_of_the_model(tmp_path: Path) -> None:
         assert receipt.content == total % 2**64
 
 
-def test_a_mixture_is_that_of_the_model(tmp_path: Path) -> None:
-    corpora = {"a": MODEL, "b": ModelCorpus.of([(2, 2, 2), (7, 1, 1)])}
-    arrays = {
-        name: sh.ArrayDeserializer(
-            {"x": [np.zeros(size, np.int8) for size in one.sizes]}, chunk_size=3
-        )
-        for name, one in corpora.items()
-    }
-    weights = {"a": 3, "b": 1}
-    source = sh.MinibatchSource(sh.Mixture(arrays, weights=weights), randomization_seed=5)
-    file = write(tmp_path, source, [16] * 12)
-    header = model_receipts.header_of(file)
-    own = {
-        name: model_receipts.fingerprint_of_shards({"array": len(one.sizes)})
-        for name, one in corpora.items()
-    }
-    assert header["order"]["ids"] == model_receipts.fingerprint_of_corpora(own)
-    mixture = ModelMixture(corpora, [(0, (3, 1))], ModelSettings(5))
-    firsts = {"a": 0, "b": len(MODEL.sizes)}
-
-    def plan(receipt: model_receipts.Receipt) -> list[Planned]:
-        taken, room = [], receipt.request
-        for entry in mixture.order():
-            if entry.time < receipt.begin:
-                continue
-            if taken and entry.size > room:
-                break
-            room -= entry.size
-            name = list(corpora)[entry.corpus]
-            taken.append(Planned(firsts[name] + entry.sequence, entry.size))
-        return taken
-
-    assert len(model_receipts.audit(file, plan)) == 12
-
-
 def test_content_of_every_length_and_kind_is_that_of_hashlib(tmp_path: Path) -> None:
     count = 300  # so that blocks of 128 bytes end everywhere
     rng = np.random.default_rng(0)
@@ -163,6 +126,9 @@ def test_ids_are_bound_to_numbers(tmp_path: Path) -> None:
     assert told(files) == shards
     frames = model_receipts.fingerprint_of_frames(shards, [2] * 5)
     assert told(files, layout=sh.Frames()) == frames
+    mixed = sh.Mixture({"a": files, "b": files}, weights={"a": 1, "b": 1})
+    both = {"a": shards, "b": shards}
+    assert told(mixed) == model_receipts.fingerprint_of_corpora(both)
     ids = ["one", "zwei", "dreißig", "-"]
     given = sh.ArrayDeserializer({"x": np.arange(4)}, ids=ids)
     assert told(given) == model_receipts.fingerprint_of_ids(ids)

@@ -1,17 +1,13 @@
 """Losses in any of their forms are summed for each sequence, as by hand."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sweephand as sh
-from sweephand import _core
 from sweephand.ext.follow.loss_ledger import sequence_losses
 
 LENGTHS = [7, 2, 9, 1, 4, 4, 3, 8, 5, 6, 2, 1]
@@ -98,12 +94,6 @@ def test_a_share_of_nobody_has_no_losses() -> None:
         assert sequence_losses(share, losses).shape == (0,)
 
 
-def test_the_loss_of_one_sequence_may_be_a_number() -> None:
-    corpus = sh.ArrayDeserializer({"x": [np.arange(4.0)]})
-    minibatch = sh.MinibatchSource(corpus).next_minibatch(4)
-    assert sequence_losses(minibatch, 2.5).tolist() == [2.5]
-
-
 @pytest.mark.parametrize("losses", [1.0, np.zeros(29), np.zeros((2, 3, 7))])
 def test_losses_of_another_shape_are_refused_with_those_that_fit(losses: Any) -> None:
     minibatch = minibatches(sh.Packed(12))[0]
@@ -121,17 +111,3 @@ def test_losses_in_gaps_are_refused() -> None:
         sequence_losses(minibatch, np.ones(minibatch["tokens"].mask.shape))
     not_finite = np.where(minibatch["tokens"].mask > 0, np.nan, 1)
     assert np.isnan(sequence_losses(minibatch, not_finite)).all()
-
-
-@given(
-    st.lists(st.floats(-100, 100, width=32), max_size=100),
-    st.lists(st.integers(0, 100), max_size=8),
-)
-def test_sums_of_segments_are_those_of_numpy(values: list[float], cuts: list[int]) -> None:
-    array = np.array(values, np.float32)
-    borders = np.sort(np.minimum(np.array([0, *cuts, len(values)]), len(values)))
-    sums = _core.train.segment_sums(
-        array, borders[:-1].astype(np.uint64), np.diff(borders).astype(np.uint64)
-    )
-    wanted = [array[begin:end].sum(dtype=np.float64) for begin, end in pairwise(borders)]
-    np.testing.assert_allclose(sums, wanted, rtol=1e-12, atol=1e-10)
