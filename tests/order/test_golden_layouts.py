@@ -1,11 +1,13 @@
 """Rows and buckets that no later version may change, read from a file that no test writes."""
 
 import json
+from collections.abc import Iterable
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.golden.make import layouts
+from tests import model_layouts
 from tests.model import ModelCorpus, ModelSettings
 from tests.source.rows import source_of
 
@@ -25,11 +27,52 @@ LAYOUTS = {
 }
 
 
+def packed(
+    corpus: ModelCorpus, settings: ModelSettings, length: int, requests: list[int]
+) -> list[Any]:
+    sweeps = (model_layouts.packed_sweep(corpus, settings, length, 64, r) for r in count())
+    rows = chain.from_iterable(sweeps)
+    found = []
+    for request in requests:
+        taken = list(islice(rows, max(1, request // length)))
+        found.append([taken[0].time, length, [pieces_of(row.pieces) for row in taken]])
+    return found
+
+
+def bucketed(
+    corpus: ModelCorpus, settings: ModelSettings, boundaries: list[int], requests: list[int]
+) -> list[Any]:
+    steps = model_layouts.bucketed(corpus, settings, boundaries, iter(requests))
+    return [
+        [step.time, step.key, [[[entry.sequence, 0, entry.size]] for entry in step.entries]]
+        for step in steps
+    ]
+
+
+def bptt(
+    corpus: ModelCorpus, settings: ModelSettings, length: int, requests: list[int]
+) -> list[Any]:
+    steps = model_layouts.bptt(corpus, settings, length, iter(requests))
+    return [[step.time, length, [pieces_of(row) for row in step.rows]] for step in steps]
+
+
+def pieces_of(row: Iterable[model_layouts.Piece]) -> list[list[int]]:
+    return [[piece.sequence, piece.first, piece.size] for piece in row]
+
+
+MODELS = {
+    "packed": packed,
+    "packed, lanes together": packed,
+    "bucketed": bucketed,
+    "bptt": bptt,
+}
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_rows_of_the_model_are_the_golden_ones(case: dict[str, Any]) -> None:
-    wanted = dict(case)
-    found = wanted.pop("minibatches")
-    assert layouts(**wanted)["minibatches"] == found
+    corpus, settings = ModelCorpus.of(case["chunks"]), ModelSettings(**case["settings"])
+    found = MODELS[case["layout"]](corpus, settings, case["parameter"], case["requests"])
+    assert found == case["minibatches"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
