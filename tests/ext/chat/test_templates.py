@@ -86,20 +86,6 @@ TEMPLATES = {
         "{% endif %}" + CALLS + "<|end▁of▁sentence|>»{% else %}{{ m['content'] }}"
         "{% endif %}{% endfor %}{% if add_generation_prompt %}<|Assistant|>{% endif %}"
     ),
-    "Command R": (
-        "{{ bos_token }}{% for m in messages %}{% set role = {'user': 'USER', 'assistant': "
-        "'CHATBOT'}.get(m['role'], 'SYSTEM') %}<|START_OF_TURN_TOKEN|><|{{ role }}_TOKEN|>"
-        "{% if role == 'CHATBOT' %}«{% if m.tool_calls %}Action: " + CALLS + "{% else %}"
-        "{{ m['content'].strip() }}{% endif %}<|END_OF_TURN_TOKEN|>»{% else %}"
-        "{{ m['content'].strip() + '<|END_OF_TURN_TOKEN|>' }}{% endif %}{% endfor %}"
-        "{% if add_generation_prompt %}<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>{% endif %}"
-    ),
-    "Zephyr": (
-        "{% for m in messages %}{% if m['role'] == 'assistant' %}{{ '<|assistant|>\n' }}"
-        "«{{ m['content'] + eos_token }}»{{ '\n' }}{% else %}{{ '<|' + m['role'] + '|>\n' + "
-        "m['content'] + eos_token + '\n' }}{% endif %}{% if loop.last and add_generation_prompt %}"
-        "<|assistant|>\n{% endif %}{% endfor %}"
-    ),
     "Falcon": (
         "{% for m in messages %}{{ '' if loop.first else '\n' }}{% if m['role'] == "
         "'assistant' %}Falcon:«{{ ' ' + m['content'] | trim }}»{% else %}"
@@ -112,19 +98,6 @@ TEMPLATES = {
         "'<|end_of_role|>' }}{% if m['role'] == 'assistant' %}«{{ m['content'] }}" + CALLS +
         "<|end_of_text|>»{% else %}{{ m['content'] }}<|end_of_text|>{% endif %}{{ '\n' }}{% endfor %}"
         "{% if add_generation_prompt %}<|start_of_role|>assistant<|end_of_role|>{% endif %}"
-    ),
-    "OLMo": (
-        "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'assistant' %}{{ '<|assistant|>\n' }}"
-        "«{{ m['content'] + eos_token }}»{{ '' if loop.last else '\n' }}{% else %}"
-        "{{ '<|' + m['role'] + '|>\n' + m['content'] + '\n' }}{% endif %}{% if loop.last and "
-        "add_generation_prompt %}<|assistant|>\n{% endif %}{% endfor %}"
-    ),
-    "SmolLM": (
-        "<|im_start|>system\nToday Date: {{ strftime_now('%d %B %Y') }}<|im_end|>\n"
-        "{% for m in messages %}{% set content = m.content if m.content is string else '' %}"
-        "{{ '<|im_start|>' + m.role }}{{ '\n' }}{% if m.role == 'assistant' %}«{{ content }}"
-        + CALLS + "<|im_end|>»{% else %}{{ content + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
     ),
 }  # fmt: skip
 TAGS = [
@@ -139,8 +112,7 @@ TOKENS = (  # noqa: SIM905 - they are read, not counted
     "<s> </s> <|im_start|> <|im_end|> [INST] [/INST] <|start_header_id|> <|end_header_id|> "
     "<|eot_id|> [TOOL_CALLS] [TOOL_RESULTS] [/TOOL_RESULTS] <start_of_turn> <end_of_turn> "
     "<|user|> <|assistant|> <|system|> <|end|> <|User|> <|Assistant|> <|end▁of▁sentence|> "
-    "<|START_OF_TURN_TOKEN|> <|END_OF_TURN_TOKEN|> <|USER_TOKEN|> <|CHATBOT_TOKEN|> "
-    "<|SYSTEM_TOKEN|> <|start_of_role|> <|end_of_role|> <|end_of_text|> <tool_call> </tool_call>"
+    "<|start_of_role|> <|end_of_role|> <|end_of_text|> <tool_call> </tool_call>"
 ).split()
 
 

@@ -255,13 +255,6 @@ def test_texts_of_any_length_of_zarr_are_bytes(tmp_path: Path) -> None:
     assert rows(sh.open(tmp_path / "a.zarr")) == [{"t": ["é".encode()]}, {"t": [b""]}]
 
 
-def test_a_store_that_is_not_there_is_told(tmp_path: Path) -> None:
-    pytest.importorskip("zarr")
-    for place in (tmp_path, f"{tmp_path}/*.zarr"):
-        with pytest.raises(FileNotFoundError, match="no Zarr store"):
-            sh.ZarrDeserializer(place)
-
-
 def test_a_store_whose_metadata_change_is_stale(tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr")
     path = write_zarr(tmp_path / "a", {"x": np.arange(5)})

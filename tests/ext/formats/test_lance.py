@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -176,25 +175,6 @@ def test_what_rust_panics_about_is_an_error_with_its_place(
     with pytest.raises(sh.DataError, match="the schema cannot be decoded: called") as caught:
         sh.LanceDeserializer(path)
     assert caught.value.file == path
-
-
-def test_what_cannot_be_opened_is_told(path: str, tmp_path: Path) -> None:
-    write(path, 0, 3)
-    with pytest.raises(
-        TypeError, match=r"LanceDataset: write sh\.LanceDeserializer\(dataset\)"
-    ):
-        sh.ArrayDeserializer(lance.dataset(path))
-    shutil.rmtree(path)
-    with pytest.raises(FileNotFoundError, match="no such folder of Lance"):
-        sh.LanceDeserializer(path)
-    with pytest.raises(ValueError, match="of a store are not read; copy it to a disk"):
-        sh.LanceDeserializer("s3://bucket/train.lance")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(sh.DataError, match="the dataset cannot be decoded"):
-        sh.LanceDeserializer(tmp_path / "empty")
-    write(path, 0, 3)
-    with pytest.raises(sh.DataError, match="the dataset cannot be decoded"):
-        sh.LanceDeserializer(path, version=7)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -203,14 +203,6 @@ def test_a_video_of_other_frames_is_an_error_with_its_episode(made: Made) -> Non
         assert wrong == {f"episode_{number:06d}" for number in (0, 4, 5)}
 
 
-def test_an_absent_file_or_folder_is_named(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        sh.LeRobotDeserializer(tmp_path / "nothing")
-    (made.folder / "data/chunk-000/file-001.parquet").unlink()
-    with pytest.raises(FileNotFoundError, match=r"file-001\.parquet"):
-        sh.open(made.folder)
-
-
 def test_episodes_may_be_listed_in_any_order(made: Made) -> None:
     folder = made.folder / "meta/episodes/chunk-000"
     rows = [row for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]

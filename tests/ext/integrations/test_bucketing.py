@@ -1,6 +1,5 @@
 """One executor per bucket: common parameters, a bounded cache, static shapes."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -94,18 +93,6 @@ def test_converting_converts_every_bucket() -> None:
     assert torch.equal(module(tokens(4)), module(tokens(4))), "evaluation mode reached it"
 
 
-def test_a_copy_is_a_module_of_its_own() -> None:
-    module = BucketingModule(Net, 8)
-    other = copy.deepcopy(module)
-    with torch.no_grad():
-        other.head.bias.add_(1)
-    other.eval()
-    module.eval()
-    other.switch_bucket(4)
-    module.switch_bucket(4)
-    torch.testing.assert_close(other(tokens(4)), module(tokens(4)) + 1)
-
-
 def test_the_cache_keeps_what_was_used_last() -> None:
     made: list[int] = []
 
@@ -142,13 +129,6 @@ def test_parameters_that_cannot_be_tied_are_refused(
         module.switch_bucket(4)
     assert module.current_bucket_key == 8
     assert module(torch.ones(1, 3)).shape == (1, 2)
-
-
-def test_what_is_no_module_or_no_size_is_refused() -> None:
-    with pytest.raises(TypeError, match="the factory must return a Module, it made 7"):
-        BucketingModule(lambda key: 7, 8)  # type: ignore[arg-type, return-value]
-    with pytest.raises(ValueError, match="max_executors must be in"):
-        BucketingModule(nn.Linear(1, 1), 8, max_executors=0)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

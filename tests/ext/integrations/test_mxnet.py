@@ -56,13 +56,6 @@ def test_what_is_not_served_is_warned_of_with_its_counts() -> None:
         BucketSentenceIter(SENTENCES, 2, [2, 4])
 
 
-def test_buckets_without_a_sentence_are_removed_and_the_rest_sorted() -> None:
-    sentences = [[1, 2], [3, 4]]
-    batches = make(sentences, 2, [9, 2, 5, 2])
-    assert batches.buckets == [2]
-    assert sentences == [[1, 2], [3, 4]]
-
-
 def test_columns_may_be_sentences_and_numbers_keep_their_type() -> None:
     batches = make(SENTENCES, 2, [2, 4], dtype=np.int64, layout="TN")
     assert batches.provide_data == [("data", (4, 2))]

@@ -94,13 +94,6 @@ def test_worker_processes_deliver_the_same() -> None:
     assert items(build(2, 0, 4, num_workers=2), 4) == whole
 
 
-def test_an_empty_state_leaves_the_loader_where_it_is() -> None:
-    loader = build(1, 0, 4)
-    before = loader.state_dict()
-    loader.load_state_dict({})
-    assert loader.state_dict() == before
-
-
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -117,12 +110,6 @@ def test_an_empty_state_leaves_the_loader_where_it_is() -> None:
 def test_what_does_not_fit_is_refused(options: dict[str, Any], reason: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(reason)):
         DataLoader(make_source(), dp_world_size=1, dp_rank=0, **options)
-
-
-def test_other_layouts_are_refused() -> None:
-    source = sh.MinibatchSource({"tokens": [1, 2, 3]})
-    with pytest.raises(ValueError, match="torchtitan takes rows of one length"):
-        DataLoader(source, dp_world_size=1, dp_rank=0, seq_len=1, local_batch_size=1)
 
 
 def test_weights_of_labels_are_refused() -> None:

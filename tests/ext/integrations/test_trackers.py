@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -78,28 +77,3 @@ def test_the_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = {"wandb": sh.train.WandbProgressWriter, "mlflow": sh.train.MLflowProgressWriter}
     with pytest.raises(ImportError, match=rf"needs {name}: pip install 'sweephand\[{name}\]'"):
         kinds[name]()
-
-
-@pytest.mark.filterwarnings("default")
-def test_wandb_itself_takes_it_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wandb = pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    run = wandb.init(project="test", dir=str(tmp_path))
-    train(sh.train.WandbProgressWriter(2, run))
-    assert run.summary["step"] == 6
-    assert run.summary["minibatch/avg_loss"] > 0
-    run.finish()
-    assert list(tmp_path.rglob("*.wandb"))
-
-
-@pytest.mark.filterwarnings("default")
-def test_mlflow_itself_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri(tmp_path.as_uri())
-    mlflow.set_experiment("test")
-    with mlflow.start_run() as run:
-        train(sh.train.MLflowProgressWriter(2))
-    history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "minibatch/avg_loss")
-    assert [metric.step for metric in history] == [2, 4, 6]

@@ -163,16 +163,3 @@ def test_a_browser_is_opened_whose_arguments_do_not_show_the_token(
     assert token not in opened
     assert (status, led_to) == ("200", url)
     assert not Path(opened.removeprefix("file://")).exists()
-
-
-def test_importing_the_package_and_training_import_no_page() -> None:
-    code = (
-        "import sys, numpy, sweephand as sh\n"
-        "s = sh.MinibatchSource(sh.ArrayDeserializer({'x': numpy.arange(9)}))\n"
-        "s.next_minibatch(4)['x'].values\n"
-        "assert not [m for m in sys.modules if m.startswith('sweephand.ext.view')]\n"
-        "s.show(4)\n"
-        "assert 'sweephand.ext.view.page' in sys.modules\n"
-        "assert 'http.server' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

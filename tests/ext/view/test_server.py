@@ -84,17 +84,3 @@ def test_nothing_can_be_changed(server: ViewServer, method: str) -> None:
     answer, body = ask(server, method=method)
     assert answer.status == 501
     assert server.token.encode() not in body
-
-
-def test_several_ask_at_once(server: ViewServer) -> None:
-    found: list[int] = []
-
-    def look(step: int) -> None:
-        found.append(ask(server, f"/{server.token}/?step={step}")[0].status)
-
-    threads = [threading.Thread(target=look, args=(step,)) for step in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [200] * 8

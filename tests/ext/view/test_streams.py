@@ -85,12 +85,6 @@ def test_what_is_damaged_or_unknown_is_said_and_the_others_are_shown() -> None:
     assert "00 ff 00 ff" in page.text
 
 
-def test_texts_are_escaped_and_keep_their_lines() -> None:
-    page = shown(x=np.array([f"{NASTY}\nline é".encode()] * 60, object))
-    assert f"{NASTY}\nline é" in page.text
-    assert len(page.texts("prose")) == 12
-
-
 def test_series_are_waves_and_features_heat_maps() -> None:
     random = np.random.default_rng(0)
     page = shown(

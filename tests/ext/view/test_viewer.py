@@ -128,17 +128,3 @@ def test_damaged_data_are_said_and_can_be_left() -> None:
     with pytest.raises(sh.DataError):
         viewer.page_alone(viewer.first)
     viewer.close()
-
-
-def test_sizes_beyond_all_memory_and_workers_beyond_all_counting_are_answered(
-    viewer: Viewer,
-) -> None:
-    source = sh.MinibatchSource(
-        sh.ArrayDeserializer({"x": [np.arange(9)] * 9}), layout=sh.Packed(9)
-    )
-    endless = Viewer(partial(twin_of, source.timeline), "x", Question(size=10**17))
-    assert asked(endless).of_class("error")
-    page = asked(endless, f"size=90&workers={2**30}&search=array__3")
-    assert "begins at nominal time" in page.text
-    assert f"and {2**30 - 64:,} more workers" in page.text
-    endless.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -214,45 +213,6 @@ def test_no_pixel_is_read_for_a_size(kind: str, monkeypatch: pytest.MonkeyPatch)
     assert lengths == {"tokens": 8, "patches": 32, "grid": 1}
 
 
-def with_segments(jpeg: bytes, segments: list[tuple[int, bytes]]) -> bytes:
-    """Return a JPEG with segments after its first marker."""
-    added = [
-        bytes([0xFF, kind]) + (len(content) + 2).to_bytes(2, "big") + content
-        for kind, content in segments
-    ]
-    return jpeg[:2] + b"".join(added) + jpeg[2:]
-
-
-def exif_of(order: str, orientation: int | None) -> bytes:
-    entries = [(0x0100, 3, 1, 7)]
-    if orientation is not None:
-        entries.append((0x0112, 3, 1, orientation))
-    mark = b"II*\0" if order == "<" else b"MM\0*"
-    packed = [struct.pack(f"{order}HHIHH", *one, 0) for one in entries]
-    head = mark + struct.pack(f"{order}IH", 8, len(entries))
-    return b"Exif\0\0" + head + b"".join(packed) + bytes(4)
-
-
-XMP = b'http://ns.adobe.com/xap/1.0/\0<x tiff:Orientation="6"/>'
-JPEG = stored(8, 24, "JPEG")
-segments = st.one_of(
-    st.builds(
-        lambda order, orientation: (0xE1, exif_of(order, orientation)),
-        st.sampled_from("<>"),
-        st.one_of(st.none(), st.integers(0, 9)),
-    ),
-    st.just((0xE1, XMP)),
-    st.builds(lambda kind, text: (kind, text), st.sampled_from([0xE3, 0xFE]), st.binary()),
-)
-
-
-@given(st.lists(segments, max_size=3), st.booleans())
-def test_headers_say_what_pillow_decodes(added: list[tuple[int, bytes]], upright: bool) -> None:
-    content = with_segments(JPEG, added)
-    wanted = stored_module.picture_of(content, "RGB", upright=upright).shape[:2]
-    assert stored_module.extent_of(content, upright=upright) == wanted
-
-
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_a_cut_picture_is_an_error_or_has_its_extent(kind: str) -> None:
     whole = stored(8, 24, kind)
@@ -438,17 +398,6 @@ def test_damaged_pictures_are_named_and_counted(which: int, content: bytes) -> N
         deliver(0)
     found = deliver(1)
     assert sorted(found) == sorted(f"array__{n}" for n in range(60) if n != which)
-
-
-def test_wrong_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="both or not at all"):
-        sh.images.patchify("image", placeholder=1, mean=[0, 0, 0])
-    with pytest.raises(ValueError, match="multiple of patch"):
-        sh.images.Tiles(size=450)
-    with pytest.raises(ValueError, match="above max_pixels"):
-        sh.images.NativeResolution(min_pixels=4000, max_pixels=2000)
-    with pytest.raises(ValueError, match="2 pictures in stream 'image' and 0 placeholders"):
-        PATCHIFY({"image": [stored(8, 8)] * 2, "tokens": np.array([5])})
 
 
 def test_labels_are_not_taken_at_placeholders() -> None:

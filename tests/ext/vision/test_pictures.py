@@ -62,25 +62,6 @@ def test_a_mode_becomes_what_it_stands_for(case: str) -> None:
     assert (decoded(stored(pixels, kind), channels_first=False, **options) == wanted).all()
 
 
-def test_a_stream_says_that_it_is_of_pictures() -> None:
-    contents = [stored(PIXELS[: 5 + n]) for n in range(4)]
-    shape = (3, 8, 6)
-    corpus = sh.ArrayDeserializer(
-        {"x": contents, "y": np.arange(4), "answers": np.ones(4)},
-        sh.StreamDefs(x=sh.StreamDef(decode="image", shape=shape, dtype="float32"),
-                      y=sh.StreamDef(loss_mask="answers"), answers=sh.StreamDef()),
-    )  # fmt: skip
-    with sh.MinibatchSource(corpus, max_sweeps=1) as source:
-        assert source.streams.x.shape == shape
-        assert source.streams.x.is_single
-        minibatch = source.next_minibatch(4)
-        assert minibatch["x"].values.shape == (4, *shape)
-        assert minibatch["x"].values.dtype == np.float32
-        assert sorted(minibatch["y"].values.tolist()) == [0, 1, 2, 3]
-        assert source.streams.x.definition.decode is None
-        assert source.streams.y.loss_mask == "answers"
-
-
 def test_a_sequence_of_pictures_keeps_its_length() -> None:
     frames = [[stored(PIXELS)] * n for n in (1, 3, 2)]
     corpus = sh.ArrayDeserializer(

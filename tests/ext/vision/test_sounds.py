@@ -181,13 +181,6 @@ def test_the_sizes_of_a_pipe_mean_to_the_end(case: str) -> None:
     assert len(found) == 700
 
 
-def test_a_sound_without_samples_has_none() -> None:
-    empty = stored(tone(0)) + b"LIST\x04\0\0\0INFO"
-    empty = empty[:4] + (len(empty) - 8).to_bytes(4, "little") + empty[8:]
-    corpus = sh.ArrayDeserializer({"x": [empty, stored(tone(5))]})
-    assert [len(one) for one in sequences(corpus.map(sh.decode.audio("x")))] == [5]
-
-
 @pytest.mark.parametrize("subtype", ["GSM610", "G721_32", "NMS_ADPCM_16"])
 def test_codecs_that_cannot_seek_are_read(subtype: str) -> None:
     file = io.BytesIO()

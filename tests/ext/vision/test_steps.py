@@ -9,6 +9,7 @@ import pytest
 
 import sweephand as sh
 from sweephand.ext.vision import images
+from sweephand.ext.vision.images.transforms import resized
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -32,6 +33,20 @@ def test_resize_is_that_of_pillow(size: Any, shape: tuple[int, int], how: str) -
     assert floats.dtype == np.float32
     if how == "bilinear":
         assert abs(floats - found).max() <= 1
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+def test_every_channel_is_resized_by_itself(channels: int, dtype: str) -> None:
+    picture = np.random.default_rng(3).integers(0, 256, (20, 30, channels)).astype(dtype)
+    for box in (None, (1.5, 2.0, 17.25, 30.0)):
+        found = resized(picture[:, ::-1], (7, 40), "bicubic", box)
+        assert (found.shape, found.dtype) == ((7, 40, channels), picture.dtype)
+        for channel in range(channels):
+            alone = picture[:, ::-1, channel : channel + 1].copy()
+            assert np.array_equal(
+                found[..., [channel]], resized(alone, (7, 40), "bicubic", box)
+            )
 
 
 def test_the_middle_is_cut_out_or_padded() -> None:

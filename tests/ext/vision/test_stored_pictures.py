@@ -6,7 +6,6 @@ import io
 import struct
 import zlib
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,16 +159,6 @@ def test_a_picture_of_another_format_is_refused(
     content = EPS if kind == "EPS" else stored(kind=kind)
     with pytest.raises(ValueError, match=r"none of JPEG, PNG, WEBP, GIF, BMP, TIFF, PPM"):
         READERS[reader](content)
-
-
-def test_no_file_opens_pictures_of_other_formats() -> None:
-    package = Path(sh.__file__).parent
-    opening = [
-        path.name
-        for path in package.rglob("*.py")
-        if "Image.open(" in path.read_text() and path.name != "pictures.py"
-    ]
-    assert not opening, "open_picture of base/pictures.py chooses the formats"
 
 
 def tile_of_tiff(width: int, height: int, edge: int) -> bytes:
