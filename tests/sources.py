@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from tests.model import Entry, ModelCorpus, ModelSettings
 
 KINDS = ("array", "npy", "measured chunks", "told chunks")
 DEFAULT_WINDOW_CHUNKS = 128
+
+TIMEOUT = 60
+"""Seconds, of waits that end at once unless something is wrong."""
 
 Sequences = list[NDArray[Any]]
 
@@ -87,6 +91,35 @@ class Chunks(sh.UserDeserializer):
 
     def sequence_lengths(self, chunk_id: int) -> object:
         return np.array(self.corpus.chunks[chunk_id], np.int64) if self.told else None
+
+
+class Rows(sh.UserDeserializer):
+    """Rows in chunks of four, whose values are their numbers.
+
+    A chunk that is closed waits until its gate is opened; `entered` says that one waits.
+    """
+
+    thread_safe = True  # so that a chunk that waits holds up no other
+
+    def __init__(self, num_chunks: int = 8, closed: Iterable[int] = ()) -> None:
+        self._num_chunks = num_chunks
+        self.gates = {chunk: threading.Event() for chunk in closed}
+        self.entered = threading.Event()
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return self._num_chunks
+
+    def chunk_infos(self) -> object:
+        return [(4, 4)] * self._num_chunks
+
+    def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
+        if chunk_id in self.gates:
+            self.entered.set()
+            assert self.gates[chunk_id].wait(TIMEOUT)
+        return {"x": np.arange(4) + 4 * chunk_id}
 
 
 def save_npy(corpus: ModelCorpus, folder: Path) -> dict[str, Any]:

@@ -3,16 +3,16 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.sources import TIMEOUT, Rows
 
 import sweephand as sh
 
-TIMEOUT = 60
 CHUNK = 50
 
 
@@ -104,55 +104,37 @@ def test_a_reader_with_one_file_serves_threads_and_sources(
     assert alone.most == 1
 
 
-class SideBySide(sh.UserDeserializer):
-    """Chunk 0 and chunk 1 wait for each other."""
+class SideBySide(Rows):
+    """Chunk 1 and chunk 2 wait for each other."""
 
-    thread_safe = True
+    both = threading.Barrier(2)
 
-    def __init__(self) -> None:
-        self._both = threading.Barrier(2)
-
-    def stream_infos(self) -> sh.StreamDefs:
-        return sh.StreamDefs(x=sh.StreamDef())
-
-    def num_chunks(self) -> int:
-        return 3
-
-    def chunk_infos(self) -> object:
-        return [(4, 4)] * 3
-
-    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+    def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
         if chunk_id in (1, 2):
-            self._both.wait(TIMEOUT)
-        return {"x": np.arange(4) + 4 * chunk_id}
+            self.both.wait(TIMEOUT)
+        return super().get_chunk(chunk_id)
 
 
 def test_a_thread_safe_class_makes_chunks_side_by_side() -> None:
     with sh.MinibatchSource(
-        SideBySide(), randomize=False, max_sweeps=1, num_threads=2, prefetch=4
+        SideBySide(3), randomize=False, max_sweeps=1, num_threads=2, prefetch=4
     ) as source:
         assert [mb["x"].values[0] for mb in source.minibatches(4)] == [0, 4, 8]
 
 
-class Ordered(sh.UserDeserializer):
+class Ordered(Rows):
     """Notes which chunks are made, as they are."""
 
+    thread_safe = False
+
     def __init__(self) -> None:
+        super().__init__(40)
         self.made: list[int] = []
 
-    def stream_infos(self) -> sh.StreamDefs:
-        return sh.StreamDefs(x=sh.StreamDef())
-
-    def num_chunks(self) -> int:
-        return 40
-
-    def chunk_infos(self) -> object:
-        return [(2, 2)] * 40
-
-    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+    def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
         self.made.append(chunk_id)
         time.sleep(0.001)
-        return {"x": np.arange(2) + 2 * chunk_id}
+        return super().get_chunk(chunk_id)
 
 
 def in_a_map(ordered: Ordered) -> Any:
@@ -177,8 +159,8 @@ def test_chunks_under_one_lock_are_made_once_and_by_the_earliest_minibatch_first
     with sh.MinibatchSource(
         corpus, randomize=False, max_sweeps=1, num_threads=num_threads, prefetch=5
     ) as source:
-        found = [mb["x"].values for mb in source.minibatches(6)]
-    assert np.concatenate(found).tolist() == list(range(80))
+        found = [mb["x"].values for mb in source.minibatches(12)]
+    assert np.concatenate(found).tolist() == list(range(160))
     looked_at = ordered.made.count(0) - 1  # by a map, which asks for its first result
     assert looked_at <= (form == "map")
     assert ordered.made[looked_at:] == list(range(40))
@@ -188,14 +170,14 @@ def test_a_later_chunk_that_blocks_holds_no_earlier_minibatch_up() -> None:
     delivered = threading.Event()
 
     class Blocking(Ordered):
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
             assert chunk_id < 3 or delivered.wait(TIMEOUT)
             return super().get_chunk(chunk_id)
 
     with sh.MinibatchSource(
         Blocking(), randomize=False, max_sweeps=1, num_threads=4, prefetch=5
     ) as source:
-        assert len(source.next_minibatch(6)["x"].values) == 6
+        assert len(source.next_minibatch(12)["x"].values) == 12
         delivered.set()
 
 
@@ -203,7 +185,7 @@ def test_after_a_seek_no_chunk_is_made_for_what_nobody_asks_for_any_more() -> No
     entered, leave = threading.Event(), threading.Event()
 
     class Blocking(Ordered):
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
             if chunk_id == 3:
                 entered.set()
                 assert leave.wait(TIMEOUT)
@@ -213,27 +195,24 @@ def test_after_a_seek_no_chunk_is_made_for_what_nobody_asks_for_any_more() -> No
     with sh.MinibatchSource(
         ordered, randomize=False, max_sweeps=1, num_threads=4, prefetch=5
     ) as source:
-        source.next_minibatch(6)
+        source.next_minibatch(12)
         assert entered.wait(TIMEOUT)
-        source.current_position = 60
+        source.current_position = 120
         leave.set()
-        assert source.next_minibatch(6)["x"].values.tolist() == list(range(60, 66))
+        assert source.next_minibatch(12)["x"].values.tolist() == list(range(120, 132))
     assert set(range(6, 30)).isdisjoint(ordered.made)
 
 
-class Asking(SideBySide):
+class Asking(Rows):
     """Asks a source while it makes a chunk."""
 
     thread_safe = False
     ask: Any = None
 
-    def __init__(self) -> None:
-        pass
-
-    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+    def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
         if chunk_id == 2 and self.ask is not None:
             self.ask()
-        return {"x": np.arange(4) + 4 * chunk_id}
+        return super().get_chunk(chunk_id)
 
 
 ENGINES = [{"num_threads": 0}, {"num_threads": 1, "prefetch": 1}, {"num_threads": 3}]
@@ -250,7 +229,7 @@ QUESTIONS = {
 def test_a_deserializer_that_asks_its_own_source_is_told_at_once(
     engine: dict[str, int], question: str, thread_safe: bool
 ) -> None:
-    deserializer = Asking()
+    deserializer = Asking(3)
     deserializer.thread_safe = thread_safe
     with sh.MinibatchSource(deserializer, randomize=False, max_sweeps=1, **engine) as source:
         deserializer.ask = lambda: QUESTIONS[question](source)
@@ -280,11 +259,11 @@ class AskingItems:
 def test_another_source_of_the_same_object_is_refused_and_one_of_another_serves(
     engine: dict[str, int],
 ) -> None:
-    deserializer = Asking()
+    deserializer = Asking(3)
     with (
         sh.MinibatchSource(deserializer, randomize=False, **engine) as source,
         sh.MinibatchSource(deserializer, randomize=False, **engine) as same,
-        sh.MinibatchSource(Asking(), randomize=False, **engine) as other,
+        sh.MinibatchSource(Asking(3), randomize=False, **engine) as other,
     ):
         deserializer.ask = lambda: same.next_minibatch(4)
         source.next_minibatch(8)
@@ -305,7 +284,7 @@ def test_a_child_that_is_forked_in_the_middle_of_a_call_has_its_own_turn(kind: s
 
     corpus: sh.UserDeserializer | sh.MapDeserializer
     if kind == "chunks":
-        corpus = user = Asking()
+        corpus = user = Asking(3)
     else:
         user = AskingItems()  # type: ignore[assignment]
         corpus = sh.MapDeserializer(user, sh.StreamDefs(x=sh.StreamDef()))

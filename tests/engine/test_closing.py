@@ -4,46 +4,17 @@ import gc
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 import warnings
 import weakref
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from tests.sources import TIMEOUT, Rows
 
 import sweephand as sh
 import sweephand.source.cursor
-
-TIMEOUT = 60
-
-
-class Gated(sh.UserDeserializer):
-    """Rows in chunks of four; chunks from `closed` on wait until the gate is opened."""
-
-    thread_safe = True  # so that a closed one holds up no other
-
-    def __init__(self, closed: int) -> None:
-        self._closed = closed
-        self.gate = threading.Event()
-        self.entered = threading.Event()
-
-    def stream_infos(self) -> sh.StreamDefs:
-        return sh.StreamDefs(x=sh.StreamDef())
-
-    def num_chunks(self) -> int:
-        return 8
-
-    def chunk_infos(self) -> object:
-        return [(4, 4)] * 8
-
-    def get_chunk(self, chunk_id: int) -> dict[str, object]:
-        if chunk_id == self._closed:  # and not a later one that is made ahead
-            self.entered.set()
-        if chunk_id >= self._closed:
-            assert self.gate.wait(TIMEOUT)
-        return {"x": np.arange(4) + 4 * chunk_id}
-
 
 # For code of other processes: chunks of four, all but the first of which wait.
 WAITING = """
@@ -73,12 +44,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_closing_does_not_wait_forever_and_names_the_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    deserializer = Gated(closed=1)
+    deserializer = Rows(closed=[1])
     source = sh.MinibatchSource(deserializer, randomize=False, num_threads=2, prefetch=3)
     held = source.next_minibatch(4)["x"].values
     assert deserializer.entered.wait(TIMEOUT)
     begin = time.monotonic()
-    with pytest.warns(RuntimeWarning, match=r"still in Gated\.get_chunk\(1\)"):
+    with pytest.warns(RuntimeWarning, match=r"still in Rows\.get_chunk\(1\)"):
         source.close()
     assert time.monotonic() - begin < TIMEOUT / 4
     state = source.get_checkpoint_state()
@@ -87,7 +58,7 @@ def test_closing_does_not_wait_forever_and_names_the_call(
         source.next_minibatch(4)
     assert held.tolist() == [0, 1, 2, 3]
 
-    deserializer.gate.set()
+    deserializer.gates[1].set()
     monkeypatch.setattr(sweephand.source.cursor, "_CLOSE_SECONDS", TIMEOUT)
     source.close()  # it ends now, so nothing is said
     with sh.MinibatchSource(deserializer, randomize=False) as again:
@@ -97,7 +68,7 @@ def test_closing_does_not_wait_forever_and_names_the_call(
 
 @pytest.mark.usefixtures("impatient")
 def test_the_error_in_a_with_block_is_not_replaced_by_the_warning() -> None:
-    deserializer = Gated(closed=1)
+    deserializer = Rows(closed=[1])
 
     def fail() -> None:
         with sh.MinibatchSource(deserializer, randomize=False, num_threads=1) as source:
@@ -111,9 +82,9 @@ def test_the_error_in_a_with_block_is_not_replaced_by_the_warning() -> None:
             with pytest.raises(KeyError, match="mine"):
                 fail()
         assert [one.category for one in told] == [RuntimeWarning]
-        assert "Gated.get_chunk(1)" in str(told[0].message)
+        assert "Rows.get_chunk(1)" in str(told[0].message)
     finally:
-        deserializer.gate.set()
+        deserializer.gates[1].set()
 
 
 @pytest.mark.parametrize("engine", [{"num_threads": 0}, {"num_threads": 1}, {"num_threads": 3}])
@@ -122,16 +93,16 @@ def test_code_that_makes_a_chunk_may_close_its_source(
 ) -> None:
     monkeypatch.setattr(sweephand.source.cursor, "_CLOSE_SECONDS", 2 * TIMEOUT)
 
-    class Closing(Gated):
+    class Closing(Rows):
         source: sh.MinibatchSource
 
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
             if chunk_id == 2:
                 self.source.close()
             return super().get_chunk(chunk_id)
 
     begin = time.monotonic()
-    deserializer = Closing(closed=8)
+    deserializer = Closing()
     source = sh.MinibatchSource(deserializer, randomize=False, **engine)
     deserializer.source = source
     with pytest.raises(RuntimeError, match="the source is closed"):
@@ -140,37 +111,6 @@ def test_code_that_makes_a_chunk_may_close_its_source(
     assert time.monotonic() - begin < TIMEOUT
     del source, deserializer
     gc.collect()
-
-
-def test_a_process_with_many_blocked_sources_ends_within_seconds() -> None:
-    code = """
-    import sys, time
-
-    class Stuck(Waiting):
-        thread_safe = True
-        def wait(self):
-            time.sleep(3600)
-
-    sources = [
-        sh.MinibatchSource(Stuck(), randomize=False, num_threads=2, prefetch=4)
-        for _ in range(20)
-    ]
-    for source in sources:
-        source.next_minibatch(4)
-    print("asked", flush=True)
-    """
-    with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", WAITING + textwrap.dedent(code)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == "asked\n"
-        begin = time.monotonic()
-        assert process.wait(TIMEOUT) == 0, process.stderr.read()
-        assert time.monotonic() - begin < 15
 
 
 @pytest.mark.parametrize("comes_back", ["into the core", "out of the user's code"])

@@ -84,67 +84,6 @@ def test_chunks_are_let_go_where_their_blocks_end() -> None:
     assert held == [16, 16, 16, 0] * 3
 
 
-STORE = """
-import tempfile
-import threading
-import fsspec
-from sweephand.deserializers import tfrecord_files
-from sweephand.deserializers.units import line_units
-from sweephand.corpus import chunks
-
-class Slow(fsspec.AbstractFileSystem):  # one object of 500 records of 64 KiB
-    protocol = "slow"
-
-    def info(self, path, **options):
-        return {"name": path, "size": len(RECORDS), "type": "file", "etag": "1"}
-
-    def cat_file(self, path, start=None, end=None, **options):
-        return bytes(memoryview(RECORDS)[start:end])
-
-fsspec.register_implementation("slow", Slow)
-with tempfile.NamedTemporaryFile() as file:
-    sh.tfrecord.write(file.name, [{"x": np.full(16384, n, np.float32)} for n in range(500)])
-    with open(file.name, "rb") as written:
-        RECORDS = written.read()
-chunks.CHUNK_BYTES = 2 << 20  # 32 records
-line_units.UNIT_BYTES = len(RECORDS) // 500 * 32
-corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(shape=16384)))
-source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)
-assert len(source.timeline.corpus.chunk_sequences) == 16
-
-decode, all_at_once = tfrecord_files.decode_examples, threading.Barrier(16, timeout=60)
-
-def decode_at_once(fields, records, **options):  # answers are held while all are decoded
-    found = decode(fields, records, **options)
-    all_at_once.wait()
-    return found
-
-tfrecord_files.decode_examples = decode_at_once
-before = resident()
-with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak begins again
-source.next_minibatch(64)
-with open("/proc/self/status") as file:
-    peak = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
-print(before, peak, source.memory_bound(64))
-"""
-
-
-@unmeasured
-def test_answers_of_a_store_that_are_under_way_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("fsspec")
-    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path))
-    told(STORE)  # builds the index: the memory for it would serve again
-    # How many answers are under way at a time is chance: one of some runs comes near the bound.
-    used = []
-    while len(used) < 6 and max(used, default=0.0) <= 0.7:
-        before, peak, bound = told(STORE)
-        used.append((peak - before) / bound)
-    assert 0.7 < max(used) < 1.0
-
-
 @pytest.mark.exhaustive
 @unmeasured
 def test_memory_does_not_grow_over_many_minibatches() -> None:
@@ -156,18 +95,6 @@ def test_memory_does_not_grow_over_many_minibatches() -> None:
     print(run(source, 64, 20000))
     """)
     assert last - first < 2**20
-
-
-def test_the_bound_of_padded_rows_counts_the_gaps() -> None:
-    lengths = np.array([10] * 99 + [100])
-    corpus = sh.ArrayDeserializer(
-        {"x": (np.zeros(lengths.sum(), np.uint8), np.cumsum([0, *lengths]))}
-    )
-    with (
-        sh.MinibatchSource(corpus) as ragged,
-        sh.MinibatchSource(corpus, layout=sh.Padded(multiple_of=64)) as padded,
-    ):
-        assert padded.memory_bound(400) > 10 * ragged.memory_bound(400)
 
 
 def test_the_bound_of_ragged_minibatches_loads_nothing() -> None:

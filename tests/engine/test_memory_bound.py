@@ -100,8 +100,6 @@ def test_no_corpus_of_corpora_holds_more_than_its_bound(
 
 LINES = 600_000
 ONE = "sh.StreamDefs(t=sh.StreamDef())"
-FLOATS = "sh.StreamDefs(t=sh.StreamDef(dtype='float32'))"
-DENSE = "sh.StreamDefs(t=sh.StreamDef(field='t', shape=1))"
 SPARSE = "sh.StreamDefs(t=sh.StreamDef(field='t', shape=9, is_sparse=True))"
 # The first line, one of the others, how many, and the deserializer.
 SHORT = {
@@ -112,17 +110,9 @@ SHORT = {
         LINES // 3,
         f"sh.JSONLDeserializer(PATH, {ONE})",
     ),
-    "floats": (
-        "",
-        json.dumps({"t": [0.5] * 20}),
-        LINES // 3,
-        f"sh.JSONLDeserializer(PATH, {FLOATS})",
-    ),
-    "dense": ("", "|t 1", LINES, f"sh.CTFDeserializer(PATH, {DENSE})"),
     "sparse": ("", "|t 1:1", LINES, f"sh.CTFDeserializer(PATH, {SPARSE})"),
     "text": ("", "ab", LINES, "sh.TextDeserializer(PATH)"),
     "csv": ("t\n", "1", LINES, "sh.CSVDeserializer(PATH)"),
-    "csv of text": ("t\n", "ab", LINES, "sh.CSVDeserializer(PATH)"),
     "csv of many": (
         ",".join(f"c{n}" for n in range(20)) + "\n",
         ",".join(["0.5"] * 20),

@@ -5,7 +5,7 @@ import itertools
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sanitized import unmeasured
+from tests.sources import TIMEOUT, Rows
 
 import sweephand as sh
 
@@ -22,7 +23,6 @@ ENGINES = [
     for threads, prefetch in [(0, 0), (1, 1), (2, 3)]
 ]
 POSITION = "current_position"
-TIMEOUT = 60  # seconds, of waits that end at once unless something is wrong
 
 
 def rows(count: int) -> sh.ArrayDeserializer:
@@ -34,32 +34,6 @@ def in_threads(work: Callable[[int], Any], count: int = 4) -> list[Any]:
         return [
             future.result(TIMEOUT) for future in [pool.submit(work, n) for n in range(count)]
         ]
-
-
-class Gated(sh.UserDeserializer):
-    """Rows in chunks of four; a chunk that is closed waits until its gate is opened."""
-
-    thread_safe = True
-
-    def __init__(self, num_chunks: int = 8, closed: tuple[int, ...] = ()) -> None:
-        self._num_chunks = num_chunks
-        self.gates = {chunk: threading.Event() for chunk in closed}
-        self.entered = threading.Event()
-
-    def stream_infos(self) -> sh.StreamDefs:
-        return sh.StreamDefs(x=sh.StreamDef())
-
-    def num_chunks(self) -> int:
-        return self._num_chunks
-
-    def chunk_infos(self) -> object:
-        return [(4, 4)] * self._num_chunks
-
-    def get_chunk(self, chunk_id: int) -> dict[str, object]:
-        if chunk_id in self.gates:
-            self.entered.set()
-            assert self.gates[chunk_id].wait(TIMEOUT)
-        return {"x": np.arange(4 * chunk_id, 4 * chunk_id + 4)}
 
 
 @pytest.mark.filterwarnings("ignore:this loop over minibatches is empty")  # others took all
@@ -136,10 +110,10 @@ def test_minibatches_made_ahead_are_dropped_and_nothing_else_when_requests_chang
 def test_an_error_leaves_the_place_and_the_next_call_tries_again(
     engine: dict[str, int],
 ) -> None:
-    class Failing(Gated):
+    class Failing(Rows):
         broken = True
 
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
             if chunk_id == 3 and self.broken:
                 raise OSError("the disk is on fire")
             return super().get_chunk(chunk_id)
@@ -164,8 +138,8 @@ def test_an_error_leaves_the_place_and_the_next_call_tries_again(
 def test_a_state_can_be_taken_while_a_thread_drops_its_error() -> None:
     go_on = threading.Event()
 
-    class Failing(Gated):
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+    class Failing(Rows):
+        def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
             if chunk_id > 1:
                 assert go_on.wait(TIMEOUT)
             if chunk_id > 0:
@@ -184,7 +158,7 @@ def test_a_state_can_be_taken_while_a_thread_drops_its_error() -> None:
 
 
 def test_a_size_callback_that_raises_while_planning_is_an_error_of_that_call() -> None:
-    class Unsized(Gated):
+    class Unsized(Rows):
         calls = 0
 
         def chunk_infos(self) -> object:
@@ -196,7 +170,7 @@ def test_a_size_callback_that_raises_while_planning_is_an_error_of_that_call() -
                 raise RuntimeError("no lengths today")
             return [2] * 4
 
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
             return {"x": (np.arange(8), [0, 2, 4, 6, 8])}
 
     for threads in (0, 2):
@@ -212,25 +186,11 @@ def test_a_size_callback_that_raises_while_planning_is_an_error_of_that_call() -
             assert source.next_minibatch(2).nominal_time == 20
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_source_that_is_dropped_lets_go_of_everything(engine: dict[str, int]) -> None:
-    deserializer = Gated(100)
-    gone = threading.Event()
-    weakref.finalize(deserializer, gone.set)
-    source = sh.MinibatchSource(deserializer, **engine)
-    values = source.next_minibatch(8)["x"].values
-    copy = values.copy()
-    del deserializer, source
-    gc.collect()
-    assert gone.wait(TIMEOUT)
-    assert np.array_equal(values, copy)
-
-
 def test_a_source_may_be_dropped_by_its_own_thread() -> None:
     """A garbage collection may run in any thread, also in one that makes a chunk."""
 
-    class Collecting(Gated):
-        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+    class Collecting(Rows):
+        def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
             chunk = super().get_chunk(chunk_id)
             if chunk_id in self.gates:
                 gc.collect()
@@ -268,24 +228,6 @@ def test_arrays_that_are_held_stay_as_they_were_whatever_comes_later(
     gc.collect()
     assert len(held) > 20
     assert all(np.array_equal(one, copy) for one, copy in zip(held, copies, strict=True))
-
-
-def made_ahead(source: sh.MinibatchSource, count: int, seconds: float = 0.0) -> float:
-    """Return how many of so many minibatches threads began; wait after each."""
-    before = source.stats()["made_ahead"]
-    for _ in range(count):
-        source.next_minibatch(32)
-        if seconds:
-            time.sleep(seconds)
-    return source.stats()["made_ahead"] - before
-
-
-def test_threads_rest_while_a_loop_is_tight() -> None:
-    with sh.MinibatchSource(rows(10_000)) as source:
-        for _ in range(2):
-            made_ahead(source, 500)
-            assert min(made_ahead(source, 200) for _ in range(5)) < 20
-            assert made_ahead(source, 100, 2e-3) > 50
 
 
 def serves_ahead_after(source: sh.MinibatchSource, steps: int, seconds: float) -> bool:
