@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from itertools import islice
 from math import isnan
@@ -110,33 +109,3 @@ def test_goals_are_of_contenders_that_are_there() -> None:
         named = filter(None, (line.ours, line.limit, line.by_hand, *line.peers, *goals))
         assert set(named) <= set(report.ROWS[line.row].contenders)
         assert line.goals
-
-
-def test_the_report_writes_what_was_measured_and_leaves_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    contenders = list(report.ROWS["bench_train.Adam"].contenders)
-    count = len(MACHINES) * len(contenders)
-    params = [[repr(name) for name in names] for names in (MACHINES, contenders)]
-    found = {
-        "params": {"cpu": "x", "num_cpu": "2"},
-        "result_columns": ["result", "params"],
-        "results": {
-            f"bench_train.Adam.track_{kind}": [[*range(10, 10 + count)], params]
-            for kind in ("wall", "processor")
-        },
-    }
-    (tmp_path / "asv.json").write_text(json.dumps(found))
-    names = list(report.tables(report.Results(tmp_path / "asv.json")))
-    page = tmp_path / "page.md"
-    page.write_text("\n".join(f"<!-- {name} -->\nold\n<!-- end {name} -->" for name in names))
-    given = [f"--results={tmp_path / 'asv.json'}", f"--page={page}", "--write"]
-    monkeypatch.setattr("sys.argv", ["report", *given])
-    report.main()
-    text = page.read_text()
-    ours = "10 ms | 10 ms |  | ≥ 1 x torch fused, two threads | yes |"
-    assert f"| 14 ms | 11 ms (torch fused, two threads) | {ours}" in text
-    assert "|  | torch fused, two threads | 11 ms | 11 ms | 16 ms | 16 ms |  |  |" in text
-    assert "<!-- start -->\nold\n<!-- end start -->" in text
-    assert "start is left as it is" in capsys.readouterr().out
-    assert all(f"\n<!-- {name} -->\n" in report.PAGE.read_text() for name in names)

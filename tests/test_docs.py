@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sweephand as sh
 from sweephand.cli import parser
 
 ROOT = Path(__file__).parents[1]
@@ -92,6 +93,23 @@ def test_the_files_that_a_page_names_are_there(page: Path) -> None:
         assert (ROOT / path).exists(), path
     for file, test in re.findall(r"`(tests/[\w./]+\.py)::(\w+)`", text):
         assert f"def {test}(" in (ROOT / file).read_text(), test
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_names_of_ours_on_a_page_are_there(page: Path) -> None:
+    for path in re.findall(r"\bsh((?:\.[A-Za-z_]\w*)+)", page.read_text()):
+        found: object = sh
+        for part in path.strip(".").split("."):
+            if part in ("MinibatchSourceConfig", "py"):
+                break  # an example of a name that says what to write instead; a file
+            found = getattr(found, part)
+
+
+def test_every_learner_is_in_the_tables_of_cntk_and_keras() -> None:
+    for page in ("from_cntk.md", "from_keras.md"):
+        rows = re.findall(r"^\|.*", (ROOT / "docs" / page).read_text(), re.MULTILINE)
+        told = set(re.findall(r"\w+", " ".join(rows)))
+        assert set(sh.numpy.__all__) - {"Learner"} <= told
 
 
 def sections(page: Path) -> set[str]:

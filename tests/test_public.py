@@ -90,34 +90,27 @@ assert "sweephand.train.session.session" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    ("package", "extra", "call"),
+    [
+        ("pyarrow", "parquet", "ParquetDeserializer('x.parquet', {'x': sh.StreamDef()})"),
+        ("ray.train", "ray", "ray.coordinate()"),
+    ],
+)
 def test_a_package_that_is_not_there_is_named_with_what_brings_it(
-    monkeypatch: pytest.MonkeyPatch,
+    package: str, extra: str, call: str
 ) -> None:
-    code = """
+    code = f"""
 import sys
-sys.modules["pyarrow"] = None
+sys.modules["{package}"] = None
 import sweephand as sh
 try:
-    sh.ParquetDeserializer("x.parquet", sh.StreamDefs(x=sh.StreamDef()))
+    sh.{call}
 except ImportError as error:
     print(error)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'sweephand[parquet]'" in run.stdout, run.stderr
-
-
-def test_ray_that_is_not_there_is_named_when_it_is_asked() -> None:
-    code = """
-import sys
-sys.modules["ray"] = sys.modules["ray.train"] = None
-import sweephand as sh
-try:
-    sh.ray.coordinate()
-except ImportError as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'sweephand[ray]'" in run.stdout, run.stderr
+    assert f"pip install 'sweephand[{extra}]'" in run.stdout, run.stderr
 
 
 def test_help_shows_no_limit_as_a_number() -> None:

@@ -39,11 +39,3 @@ def test_sizes_are_counted(sizes: list[int]) -> None:
     assert [(entry.size, entry.count) for entry in found] == [
         (size, sizes.count(size)) for size in sorted(set(sizes))
     ]
-
-
-def test_a_histogram_of_many_sizes_is_quick() -> None:
-    counts = [_core.compose.SizeCount(size, 1 + size % 7) for size in range(1, 50_001)]
-    found = _core.compose.best_boundaries(counts, 16)
-    assert len(found) == 16
-    assert found[-1] == 50_000
-    assert found == sorted(set(found))

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -143,15 +142,6 @@ def test_longest_first_is_one_or_two_rows_above_the_bound() -> None:
     assert len(pack(sizes, 2048).ends) == 28301
 
 
-def test_huge_rows_are_filled_though_few_sequences_are_in_sight() -> None:
-    sizes = np.random.default_rng(0).lognormal(np.log(600), 1.2, 20_000)
-    sizes = np.clip(np.rint(sizes), 1, 131_072).astype(np.uint32)
-    for look_ahead in (4, 16):
-        rows = pack(sizes, 131_072, look_ahead)
-        fill = sizes.sum() / ((len(rows.ends) - 1) * 131_072)
-        assert fill > 0.99
-
-
 @st.composite
 def limited_lists(
     draw: st.DrawFn,
@@ -178,29 +168,3 @@ def test_rows_within_limits_are_those_of_the_model(
         assert found == rows_within(sizes.tolist(), length, plain, limits, *seen)
     else:
         assert found == rows_of(pack(sizes, length, look_ahead))
-
-
-def web_like(count: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return text, captions and pages with pictures: samples, and patches, 4 a placeholder."""
-    rng = np.random.default_rng(0)
-    kind = rng.random(count)
-    text = np.clip(rng.lognormal(np.log(600), 1, count), 1, 4096)
-    is_caption = kind < 0.3
-    text[is_caption] = np.clip(rng.lognormal(np.log(60), 0.8, is_caption.sum()), 1, 1000)
-    pictures = np.where(is_caption, 1, np.where(kind < 0.4, rng.geometric(0.3, count), 0))
-    placeholders = np.zeros(count, int)
-    for number in range(pictures.max()):
-        areas = np.clip(rng.lognormal(np.log(300), 0.8, count), 16, 1024).astype(int)
-        placeholders += np.where(pictures > number, areas, 0)
-    sizes = text.astype(int) + placeholders
-    fits = (sizes <= 4096) & (4 * placeholders <= 8192)
-    return sizes[fits].astype(np.uint32), (4 * placeholders[fits]).astype(np.uint32)
-
-
-@pytest.mark.parametrize("limit", [8192, 16384])
-def test_rows_of_a_web_like_mix_are_full(limit: int) -> None:
-    sizes, patches = web_like(14_000)
-    rows = len(pack(sizes, 4096, None, [patches], [limit]).ends)
-    assert max(sizes.sum() / 4096, patches.sum() / limit) / rows > 0.99
-    in_order = len(pack(sizes, 4096, 64, [patches], [limit]).ends)
-    assert max(sizes.sum() / 4096, patches.sum() / limit) / in_order > 0.97

@@ -1,17 +1,12 @@
 // The parts of base that Python cannot reach.
 #include "base/digest.hpp"
 #include "base/error.hpp"
-#include "base/little_endian.hpp"
-#include "base/mix.hpp"
 #include "base/search.hpp"
 #include "check.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -29,13 +24,6 @@ void a_caller_adds_only_what_is_unknown() {
 void stale_stays_stale_through_within() {
   CHECK(StaleError("changed").within({.chunk = 1}).is_stale());
   CHECK(!DataError("wrong").within({.chunk = 1}).is_stale());
-}
-
-void integers_load_at_any_alignment() {
-  std::array<std::byte, 9> bytes{};
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
-  CHECK(load_le32(std::span(bytes).subspan(1)) == 0x04030201);
-  CHECK(load_le64(std::span(bytes).subspan(1)) == 0x0807060504030201);
 }
 
 void a_guess_finds_where_things_begin_and_end() {
@@ -71,21 +59,12 @@ void words_digest_as_their_little_endian_bytes() {
   CHECK(of_words.hex() == of_bytes.hex());
 }
 
-void arithmetic_refuses_to_wrap() {
-  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
-  CHECK(checked_add(kMost - 1, 1) == kMost);
-  CHECK_THROWS(std::overflow_error, checked_add(kMost, 1));
-  CHECK_THROWS(std::overflow_error, checked_mul(kMost, 2));
-}
-
 }  // namespace
 }  // namespace sweephand
 
 int main() {
   sweephand::a_caller_adds_only_what_is_unknown();
   sweephand::stale_stays_stale_through_within();
-  sweephand::integers_load_at_any_alignment();
   sweephand::a_guess_finds_where_things_begin_and_end();
   sweephand::words_digest_as_their_little_endian_bytes();
-  sweephand::arithmetic_refuses_to_wrap();
 }

@@ -3,10 +3,8 @@
 #include "base/error.hpp"
 #include "base/mix.hpp"
 #include "check.hpp"
-#include "compose/bans.hpp"
 #include "compose/bptt.hpp"
 #include "compose/bucketed.hpp"
-#include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
 #include "compose/packed.hpp"
 #include "index/corpus.hpp"
@@ -279,48 +277,10 @@ void lanes_are_merged_in_the_order_of_offset_and_lane() {
   }
 }
 
-std::vector<std::uint64_t> every_third(std::uint64_t end) {
-  std::vector<std::uint64_t> thirds((end + 2) / 3);
-  for (std::uint64_t i = 0; i < thirds.size(); ++i) thirds[i] = 3 * i;
-  return thirds;
-}
-
-void bans_that_do_not_ascend_or_find_no_room_are_refused() {
-  Bans bans(2);
-  bans.add(20, every_third(4));
-  CHECK_THROWS(std::invalid_argument, bans.add(19, {}));
-  CHECK_THROWS(std::invalid_argument, bans.add(20, every_third(1)));
-  Bans others(1);
-  CHECK_THROWS(std::invalid_argument,
-               others.add(0, std::vector<std::uint64_t>{Bans::kMostSequences}));
-}
-
-std::shared_ptr<const Timeline> honest_timeline() {
-  const auto sizes = honest_sizes();
-  return std::make_shared<const SweepTimeline>(
-      std::make_shared<const Corpus>(
-          Corpus{table_of(sizes), std::make_shared<StoredSizes>(sizes), nullptr}),
-      settings().front());
-}
-
-void events_that_do_not_ascend_are_refused() {
-  const auto timeline = honest_timeline();
-  const auto planner = [&] { return std::make_unique<FitPlanner>(timeline, Fitting{}); };
-  const auto make = [&](Events events) {
-    return EventPlanner(timeline, planner(), std::move(events));
-  };
-  CHECK_THROWS(std::invalid_argument, make({.skips = {{5, 5}}, .cuts = {}, .bans = {}}));
-  CHECK_THROWS(std::invalid_argument,
-               make({.skips = {{5, 9}, {8, 12}}, .cuts = {}, .bans = {}}));
-  CHECK_THROWS(std::invalid_argument, make({.skips = {}, .cuts = {5, 4}, .bans = {}}));
-}
-
 }  // namespace
 }  // namespace sweephand
 
 int main() {
-  sweephand::bans_that_do_not_ascend_or_find_no_room_are_refused();
-  sweephand::events_that_do_not_ascend_are_refused();
   sweephand::lanes_are_merged_in_the_order_of_offset_and_lane();
   sweephand::honest_sizes_are_planned_without_an_error();
   sweephand::sizes_that_do_not_sum_to_the_table_are_an_error();

@@ -142,18 +142,10 @@ def test_frames_of_speech_are_told_by_those_beside_them(
     assert alone < 80 < beside
 
 
-def test_conversations_are_fine_tuned_on_and_go_on(run: Run) -> None:
+@pytest.mark.parametrize("name", ["fine_tune_conversations.py", "prefer_answers.py"])
+def test_conversations_are_trained_on_and_a_run_goes_on(run: Run, name: str) -> None:
     pytest.importorskip("tokenizers")
-    told = run("fine_tune_conversations.py", 8)
-    assert "stopped and gone on is the whole: True" in told
-    assert float(re.findall(r"packed or not, differ by (\S+)", told)[0]) < 1e-13
-    first, last = map(float, re.findall(r"(\d\.\d+) at step", told))
-    assert last < first
-
-
-def test_answers_are_preferred_and_a_run_goes_on(run: Run) -> None:
-    pytest.importorskip("tokenizers")
-    told = run("prefer_answers.py", 8)
+    told = run(name, 8)
     assert "stopped and gone on is the whole: True" in told
     assert float(re.findall(r"packed or not, differ by (\S+)", told)[0]) < 1e-13
     first, last = map(float, re.findall(r"(\d\.\d+) at step", told))
@@ -188,18 +180,6 @@ def test_text_becomes_rows(run: Run, tmp_path: Path) -> None:
     told = run("text_to_rows.py", "--texts", 99, "--sources", SOURCES, "--output", tmp_path)
     first, second = [line for line in told.splitlines() if "tokens" in line]
     assert first == second
-
-
-@pytest.mark.parametrize(
-    "library", ["accelerate", "jax", "keras", "lightning", "skorch", "transformers"]
-)
-def test_a_missing_library_is_named(
-    run: Run, library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KERAS_BACKEND", "torch")  # is put back when the script sets it
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(SystemExit, match=f"pip install {library}"):
-        run(f"frameworks/{library}_loop.py")
 
 
 def _needs() -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import pickle
 import random
@@ -122,24 +121,6 @@ def test_only_whole_sequences_in_order_are_lent(layout: sh.Layout) -> None:
         desk_of(layout=layout)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "kind"),
-    [
-        (lambda desk: desk.take(0), ValueError),
-        (lambda desk: desk.take(2.0), TypeError),
-        (lambda desk: desk.done(["a"]), TypeError),
-        (lambda desk: desk.done([1.5]), TypeError),
-        (lambda desk: desk.done([], repeated="never"), ValueError),
-        (lambda desk: desk.drop([], None), TypeError),
-        (lambda desk: desk.expire(-1), ValueError),
-        (lambda desk: source(sequences()).lend(0), ValueError),
-    ],
-)
-def test_a_wrong_argument_is_refused(wrong: Callable[[sh.Desk], object], kind: type) -> None:
-    with pytest.raises(kind):
-        wrong(desk_of())
-
-
 def test_a_state_of_another_desk_is_refused_and_a_damaged_one_too() -> None:
     desk = desk_of(copies=2)
     desk.give_back(desk.take(3).tickets[:, 1])
@@ -158,12 +139,6 @@ def test_a_state_of_another_desk_is_refused_and_a_damaged_one_too() -> None:
         with pytest.raises(sh.StateError):
             desk.load_state_dict(one)
     assert desk.report() == before
-
-
-def test_what_is_out_in_a_state_is_a_few_bytes() -> None:
-    desk = desk_of(sh.ArrayDeserializer({"x": np.arange(10**4)}), copies=8)
-    desk.take(96)
-    assert len(json.dumps(desk.state_dict())) < 1500
 
 
 def test_a_report_counts_by_corpus_and_by_length() -> None:

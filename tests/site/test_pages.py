@@ -1,14 +1,12 @@
 """What the site adds to the pages: contents, reference and notebooks, each derived."""
 
 import inspect
-import json
 import re
 from pathlib import Path
 
 import pytest
 from docs.tools.pages import (
     REFERENCE,
-    as_markdown,
     escaped,
     facade_at,
     listed,
@@ -63,27 +61,6 @@ def _trees(home: str) -> str:
     return with_contents(home).removeprefix(home)
 
 
-def test_the_contents_have_the_sections_of_the_home_page() -> None:
-    trees = _trees(
-        "# Home\n\n## Start\n\n* [A](a.md): first\n* [B](b/c.ipynb)\n\n## Tutorials\n"
-    )
-    assert re.findall(r":caption: (.*)", trees) == ["Start", "Tutorials"]
-    assert "\nA <a>\nB <b/c>\n" in trees
-    assert "\ntutorials/text\n" in trees, "what lies in the folder of a section"
-
-
-def test_a_notebook_becomes_a_page() -> None:
-    shown = {"output_type": "stream", "name": "stdout", "text": ["2\n"]}
-    drawn = {"output_type": "display_data", "data": {"image/png": "QQ=="}, "metadata": {}}
-    cells = [
-        {"cell_type": "markdown", "source": ["# A\n", "text"]},
-        {"cell_type": "code", "source": ["print(2)"], "outputs": [shown, drawn]},
-    ]
-    page = as_markdown(json.dumps({"cells": cells}))
-    assert page.startswith("# A\ntext\n\n```python\nprint(2)\n```\n\n```text\n2\n```\n")
-    assert "](data:image/png;base64,QQ==)" in page
-
-
 def test_what_is_no_markup_is_escaped_and_code_is_left() -> None:
     assert escaped("(samples, *sample shape) of |g|") == r"(samples, \*sample shape) of \|g\|"
     assert escaped("``f(*a) | b`` and *all*") == "``f(*a) | b`` and *all*"
@@ -93,12 +70,6 @@ def test_what_is_no_markup_is_escaped_and_code_is_left() -> None:
     lines = ["A grammar::", "", "    a = b | c", "", "    d = |e|", "", "|f|"]
     read_docstring(lines, "function", escaped)
     assert lines == ["A grammar::", "", "    a = b | c", "", "    d = |e|", "", r"\|f\|"]
-
-
-def test_a_number_is_not_described_by_its_type() -> None:
-    lines = (int.__doc__ or "").splitlines()
-    read_docstring(lines, "data", 3)
-    assert lines == []
 
 
 def test_a_section_of_the_sidebar_is_seen_at_a_glance() -> None:
