@@ -267,10 +267,13 @@ def test_a_program_may_end_without_closing_or_by_a_kill(tmp_path: Path) -> None:
         assert found.stderr == ""  # and the pipe was closed by all who had it
 
 
-def test_a_function_of_the_main_module_is_refused(tmp_path: Path) -> None:
-    program = PROGRAM.replace("negate)", "main)").replace("def main()", "def main(_=None)")
+def test_a_function_of_a_main_script_runs_if_the_script_may_be_imported(tmp_path: Path) -> None:
+    own = "def negate(sequence): return {'x': -sequence['x'] - len(sys.argv)}"
+    program = PROGRAM.replace("from tests.maps.functions import negate", f"import sys\n{own}")
     found = run(program, tmp_path)
-    assert "TypeError: map 'main' is of the main module, which processes" in found.stderr
+    assert (int(found.stdout) < -10, found.stderr) == (True, "")
+    found = run(program.replace('"__main__"', "__name__"), tmp_path)
+    assert "if __name__ == '__main__'" in found.stderr  # the advice of multiprocessing
 
 
 def test_a_forked_process_has_workers_of_its_own() -> None:

@@ -8,10 +8,11 @@
 
 The server has imported what maps need, so a worker starts in milliseconds and shares that
 memory: a spawned interpreter would import PyTorch again, if the module of the user does. The
-server of `multiprocessing` is not used: `start()` waits for ever if it was stopped; its workers
-outlive a program that is killed while they work; Ctrl-C ends it while it imports; and processes
-of torch's loader, which are daemons, may not start it. Here nobody waits for the server: what
-becomes of a worker comes by its own socket, whose other end the server keeps.
+main script is imported as `multiprocessing` does, as `__mp_main__`. Its own fork server is not
+used: `start()` waits for ever if it was stopped; its workers outlive a program that is killed
+while they work; Ctrl-C ends it while it imports; and processes of torch's loader, which are
+daemons, may not start it. Here nobody waits for the server: what becomes of a worker comes by
+its own socket, whose other end the server keeps.
 
 Whoever dies takes the others along. The server leads a session of its own, so that Ctrl-C in a
 terminal is for the program alone, and ends its group when the program's socket closes; the
@@ -23,6 +24,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import multiprocessing.process
+import multiprocessing.spawn
 import os
 import pickle
 import select
@@ -48,7 +51,8 @@ from sweephand import _core
 CLOSED = "the source is closed; make a new one"
 
 _START = (
-    "import sys; sys.path[:] = {path!r}; from sweephand.run.processes import serve; serve({fd})"
+    "import sys; sys.path[:] = {path!r}; from sweephand.run.processes import serve; "
+    "serve({fd}, {main!r})"
 )
 _TRIES = 3  # before it is no accident that a worker does not begin
 _END_SECONDS = 5.0
@@ -149,7 +153,7 @@ class ForkServer:
         own, other = socket_pair()
         with other:
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-            code = _START.format(path=sys.path, fd=other.fileno())
+            code = _START.format(path=sys.path, fd=other.fileno(), main=main_module())
             process = subprocess.Popen(
                 [sys.executable, *flags, "-c", code],
                 stdin=subprocess.DEVNULL,
@@ -158,6 +162,17 @@ class ForkServer:
             )
         _servers.add(process)
         return process, own
+
+
+def main_module() -> dict[str, Any]:
+    """Return how `multiprocessing` imports the main module; {} if that is no file."""
+    # A script without `if __name__ == "__main__"` would begin servers without end.
+    multiprocessing.spawn._check_not_importing_main()  # type: ignore[attr-defined]
+    main = sys.modules["__main__"]
+    if name := getattr(getattr(main, "__spec__", None), "name", None):
+        return {"init_main_from_name": name, "sys_argv": sys.argv}
+    path = getattr(main, "__file__", None)
+    return {"init_main_from_path": path, "sys_argv": sys.argv} if path else {}
 
 
 class ProcessWorker:
@@ -278,8 +293,12 @@ def _forget() -> None:
 
 
 # -- in the server --
-def serve(descriptor: int) -> None:
+_main: dict[str, Any] = {}  # the main module of the other side, also in workers
+
+
+def serve(descriptor: int, main: dict[str, Any]) -> None:
     """Begin workers as the other side asks, until it is gone."""
+    _main.update(main)
     control = socket.socket(fileno=descriptor)
     os.set_inheritable(descriptor, False)
     ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -300,7 +319,7 @@ def serve(descriptor: int) -> None:
         peer = socket.socket(fileno=fd)
         for module in modules:  # once here, and not in every worker
             with contextlib.suppress(BaseException):
-                importlib.import_module(module)
+                _import(module)
         sys.stdout.flush()
         server, worker = os.getpid(), os.fork()
         if not worker:
@@ -308,6 +327,18 @@ def serve(descriptor: int) -> None:
             _begin(server, peer, memory, workers)
         os.close(memory)
         workers[worker] = peer
+
+
+def _import(module: str) -> None:
+    if module not in ("__main__", "__mp_main__"):
+        importlib.import_module(module)
+        return
+    process: Any = multiprocessing.process.current_process()
+    process._inheriting = True  # so that nothing is started meanwhile
+    try:
+        multiprocessing.spawn.prepare(_main)
+    finally:
+        del process._inheriting
 
 
 def _bury(workers: dict[int, socket.socket]) -> None:
@@ -354,6 +385,8 @@ def _work(peer: socket.socket, progress: Progress) -> None:
             return
         try:
             if function is not None:
+                if b"_main__" in function:  # if the server has not, or could not
+                    _import("__main__")
                 known[number] = pickle.loads(function)
         except BaseException as error:
             what = f"{type(error).__name__}: {error}"
