@@ -66,7 +66,7 @@ def test_callers_at_once_get_their_own_results_in_their_order(kind: str) -> None
     def ask(first: int) -> None:
         for begin in range(first, first + 200, 20):
             tasks = [Squares(range(at, at + 5)) for at in range(begin, begin + 20, 5)]
-            found.setdefault(first, []).extend(pool.run(tasks, [1.0, 9.0, 2.0, 1.0]))
+            found.setdefault(first, []).extend(pool.run(tasks))
 
     asking = [threading.Thread(target=ask, args=[first]) for first in range(0, 1000, 200)]
     for thread in asking:
@@ -78,12 +78,12 @@ def test_callers_at_once_get_their_own_results_in_their_order(kind: str) -> None
     whole = [one for first in sorted(found) for part in found[first] for one in part]
     assert whole == [number**2 for number in range(1000)]
     with pytest.raises(RuntimeError, match="closed"):
-        pool.run([Squares([1])], [1.0])
+        pool.run([Squares([1])])
 
 
 def test_an_item_that_ends_processes_is_lost_alone_and_in_its_place() -> None:
     pool = make_pool("processes")
-    parts = pool.run([Squares([1, 2, -1, 3]), Squares([-1]), Squares([4])], [1.0] * 3)
+    parts = pool.run([Squares([1, 2, -1, 3]), Squares([-1]), Squares([4])])
     pool.close()
     lost = "killed its worker process (signal 9)"
     assert [one for part in parts for one in part] == [1, 4, lost, 9, lost, 16]
@@ -108,12 +108,12 @@ def test_who_is_interrupted_leaves_the_others_what_they_asked_for(
 
     def ask() -> None:
         assert waits.wait(60)
-        found.extend(pool.run([Squares([n, n + 1]) for n in range(40)], [1.0] * 40))
+        found.extend(pool.run([Squares([n, n + 1]) for n in range(40)]))
 
     other = threading.Thread(target=ask)
     other.start()
     with pytest.raises(KeyboardInterrupt):
-        pool.run([Squares(range(100)) for _ in range(9)], [1.0] * 9)
+        pool.run([Squares(range(100)) for _ in range(9)])
     other.join(60)
     pool.close()
     assert found == [[n**2, (n + 1) ** 2] for n in range(40)]

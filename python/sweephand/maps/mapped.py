@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +11,6 @@ from sweephand import _core
 from sweephand.corpus.assembler import MappedOrigin, MappedReader
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus, StoredCorpus
-from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.maps.first_look import FirstLook, look_at_first
@@ -23,7 +20,7 @@ from sweephand.maps.measure import Expansion, measure
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask, OpenedMap
-from sweephand.maps.workers import History, OpenContext
+from sweephand.maps.workers import OpenContext
 
 
 def map_corpus(stored: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpus:
@@ -120,9 +117,6 @@ class MapRun:
         self._maps = _over_time(opened.map, opened.opening)
         self._look = look
         self._expansion = expansion
-        self._history = History(
-            opened.corpus.num_sequences if expansion is None else len(expansion.sizes)
-        )
 
     def make(
         self,
@@ -135,8 +129,6 @@ class MapRun:
         """Return the wanted sequences as chunks, in order: see `MappedOrigin`."""
         own = numbers[places]
         task = self._task(own, sweeps[places], sizes[places].tolist(), batch)
-        costs = self._history.expected(own)
-        seconds: list[float] = []
         chunks = []
         is_there = np.zeros(len(numbers), np.bool_)
         is_there[places] = True
@@ -146,14 +138,12 @@ class MapRun:
                 chunks.append(self._blank(len(run)))
                 continue
             end = begin + len(run)
-            for made in self._opening.workers.run(task.part(begin, end), costs[begin:end]):
+            for made in self._opening.workers.run(task.part(begin, end)):
                 for wrong in made.wrong.values():
                     self._opening.ledger.add(wrong)
                 skipped = sorted(made.wrong)
                 chunks.append(make_chunk(made.columns, owned=False, skipped=skipped))
-                seconds += made.seconds
             begin = end
-        self._history.add(own, np.array(seconds))
         return chunks
 
     def _task(
@@ -168,12 +158,11 @@ class MapRun:
         names = self._stored.corpus.ids
         # No minibatch reaches over the time of another version.
         wanted, context = [one[1:] for one in self._maps if one[0] <= batch.nominal_time][-1]
-        ids = names.names(origins) if wanted.random else LaterIds(names, origins)
         return MapTask(
             wanted,
             self._look.form,
             self._stored.sequences_of(batch),
-            ids,
+            names.names(origins),
             sizes,
             None if expansion is None else expansion.parts_of(numbers),
             context if wanted.random else None,
@@ -198,24 +187,3 @@ def _over_time(
         opening.workers.check(one)
     seed = opening.seed
     return [(at, one, KeyContext(seed, one.name, one.version)) for at, one in maps]
-
-
-class LaterIds(Sequence[str]):
-    """The ids of sequences, looked up on demand: most are needed only for errors.
-
-    They go to another process as a list.
-    """
-
-    def __init__(self, ids: SequenceIds, numbers: NDArray[np.integer]) -> None:
-        self._ids, self._numbers = ids, numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, which: Any) -> Any:
-        if isinstance(which, slice):
-            return LaterIds(self._ids, self._numbers[which])
-        return self._ids.names(self._numbers[which, None])[0]
-
-    def __reduce__(self) -> tuple[type[list[str]], tuple[list[str]]]:
-        return list, (self._ids.names(self._numbers),)

@@ -44,7 +44,7 @@ from sweephand.maps.task import (
     MeasuringTask,
     OpenedMap,
 )
-from sweephand.maps.workers import GUESS, OpenContext
+from sweephand.maps.workers import OpenContext
 
 
 @dataclass(frozen=True)
@@ -320,8 +320,7 @@ def parts_of(
     def measured(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch
     ) -> tuple[NDArray[np.uint64], list[Any]]:
-        costs = np.full(len(numbers), GUESS)
-        return numbers, opened.opening.workers.run(task(numbers, batch), costs)
+        return numbers, opened.opening.workers.run(task(numbers, batch))
 
     corpus, ledger = opened.corpus, opened.opening.ledger
     batches = one_pass(corpus, ledger, batch_samples(corpus), begin=begin, heads=heads)

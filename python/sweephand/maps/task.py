@@ -72,8 +72,8 @@ class MapResult:
     columns: Sequence[ColumnData]  # one per stream, with a sequence for each
     # of the sequences that cannot be delivered, by their numbers among these
     wrong: Mapping[int, DataError]
-    # that the map took for each, as far as that is known
-    seconds: Sequence[float] = field(default_factory=list)
+    calls: int  # of the map, and the seconds that they took
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ class MapTask:
                 wrong[number] = made
                 made = self.form.like  # in its place, and never delivered
             columns.append_checked(self.form.checked(made))
-        return MapResult(self.form.end_columns(columns), wrong, seconds)
+        columns_of = self.form.end_columns(columns)
+        return MapResult(columns_of, wrong, len(seconds), sum(seconds))
 
     def _one_by_one(self, progress: Progress, seconds: list[float]) -> Iterator[Any]:
         """Yield the map's output for each sequence, or its error; add how long it took."""
@@ -307,7 +308,8 @@ class Measured:
     several: bool = False  # the map returned a list of sequences
     # of each sequence what is made of it; nothing where only sizes are wanted
     made: list[list[Samples]] = field(default_factory=list)
-    seconds: Sequence[float] = ()
+    calls: int = 0  # of the map, and the seconds that they took
+    seconds: float = 0.0
     is_clean: bool = True  # whether none of them is damaged, as they are stored or by the map
 
     def add(self, other: Measured) -> None:
@@ -324,7 +326,7 @@ class SizesTask(MapTask, ABC):
 
     def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> Measured:
         """Look at the results."""
-        measured = Measured(seconds=seconds)
+        measured = Measured()
         for number, found in enumerate(outputs):
             try:
                 if isinstance(found, DataError):
@@ -333,6 +335,7 @@ class SizesTask(MapTask, ABC):
             except DataError as error:
                 measured.wrong[number] = error
                 measured.sizes.append([1])  # its place on the timeline
+        measured.calls, measured.seconds = len(seconds), sum(seconds)
         return measured
 
     @abstractmethod

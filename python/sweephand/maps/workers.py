@@ -9,14 +9,11 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sweephand.corpus.calls import CallLock
 from sweephand.corpus.ledger import Ledger
@@ -34,8 +31,7 @@ _LEAST_WATCHED = 1e-3  # seconds of a task that can be
 _HELD = 0.6  # of calls, from which on they are said to hold the lock
 _QUICK = 5e-5  # seconds of a call, up to which threads cost more than they gain
 _WORTH = 1.0  # seconds of calls, from which on processes are worth their start
-_FIRST_SECONDS = 1.0  # that a first sequence may take; nothing else waits beside it
-GUESS = 1e-3  # seconds a sequence, before any was mapped
+_GUESS = 1e-3  # seconds a sequence, before any was mapped
 # The least seconds of a task that is worth sending to an idle worker, and to a busy worker, and
 # the most tasks for each worker.
 _TASKS = {"threads": (2e-4, 2e-4, 4), "processes": (5e-3, 2e-2, 2)}
@@ -52,14 +48,14 @@ class CallTimes:
     seconds: float = 0.0
     watched: float = 0.0  # seconds of looks during calls
     locked: float = 0.0  # of those, another thread had to wait for the lock
+    is_found: bool | None = None  # whether processes find the function in a module
 
-    def note(self, made: Any) -> None:
-        """Note how long the calls took that a result is of."""
-        self.calls += len(made.seconds)
-        self.seconds += sum(made.seconds)
+    def of_calls(self, number: int) -> float:
+        """Return how long so many calls may take."""
+        return number * (self.seconds / self.calls if self.calls else _GUESS)
 
-    def way(self, workers: MapWorkers, cost: float, is_found: Callable[[], bool]) -> Way:
-        """Return who carries out a task that takes so many seconds: the rule.
+    def way(self, workers: MapWorkers, task: Any) -> Way:
+        """Return who carries out a task: the rule.
 
         What was asked for is taken. Else calls that hold Python's lock gain nothing in threads:
         once they have taken as long as processes need to start, those go on, if they find the
@@ -72,11 +68,13 @@ class CallTimes:
         if workers.kind == "processes":
             return "processes"
         holds_lock = self.locked > _HELD * self.watched
-        if workers.kind is None and holds_lock and self.seconds > _WORTH and is_found():
-            return "processes"
-        is_quick = (
-            holds_lock or self.seconds < _QUICK * self.calls or cost < _TASKS["threads"][0]
-        )
+        if workers.kind is None and holds_lock and self.seconds > _WORTH:
+            if self.is_found is None:
+                self.is_found = hasattr(os, "memfd_create") and _is_in_module(task.function)
+            if self.is_found:
+                return "processes"
+        cost = self.of_calls(len(task))
+        is_quick = holds_lock or self.of_calls(1) < _QUICK or cost < _TASKS["threads"][0]
         may_stay = workers.num_workers > 1 and workers.limit is None
         return "caller" if is_quick and may_stay else "threads"
 
@@ -130,29 +128,6 @@ def _seconds_without_processor() -> float:
         return 0.0
 
 
-class History:
-    """Times that a map took for the sequences of a corpus, to predict the next time.
-
-    One that was not mapped before is expected to take what others took. Several threads may
-    use it, as a `CallTimes`.
-    """
-
-    def __init__(self, num_sequences: int) -> None:
-        self._seconds = np.zeros(num_sequences, np.float32)  # 0: not known
-        self._mean = GUESS
-
-    def expected(self, numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Return how long sequences may take."""
-        known = self._seconds[numbers].astype(np.float64)
-        return np.where(known > 0, known, self._mean)
-
-    def add(self, numbers: NDArray[np.uint64], seconds: NDArray[np.float64]) -> None:
-        """Record the times of sequences."""
-        if len(seconds):
-            self._seconds[numbers] = np.maximum(seconds, 1e-9)
-            self._mean = float(seconds.mean())
-
-
 class MapWorkers:
     """Workers that carry out tasks; no result depends on them.
 
@@ -170,7 +145,6 @@ class MapWorkers:
         self.limit = limit
         self.call_lock = CallLock(several=True)
         self._paces: dict[object, CallTimes] = {}
-        self._found: dict[object, bool] = {}
         self._mapped: dict[Way, int] = dict.fromkeys(("caller", "threads", "processes"), 0)
         self._pools: dict[Kind, Pool] = {}
         self._process = 0  # that the pools are of
@@ -187,71 +161,62 @@ class MapWorkers:
                 "imported, or write map_executor='threads'"
             )
 
-    def run(self, task: Any, costs: NDArray[np.float64]) -> list[Any]:
-        """Map sequences, those first that take longest; the parts come in their order."""
+    def run(self, task: Any) -> list[Any]:
+        """Map sequences; the parts come in their order."""
         pace = self._paces.setdefault((type(task), task.map.fingerprint), CallTimes())
-        done, made = self._watched(task, pace)
+        made = self._watched(task, pace)
+        done = sum(one.calls for one in made)
         if made and done == len(task):
             return made
-        rest, costs = task.part(done, len(task)), costs[done:]
-        cost = float(costs.sum())
-        way = pace.way(self, cost, partial(self._is_found, task))
+        rest = task.part(done, len(task))
+        way = pace.way(self, rest)
         if way == "caller":
             found: list[Any] = [_carry_out(self.call_lock, rest)]
         else:
-            bounds = cut(costs.tolist(), self._num_tasks(cost, way)) if len(rest) else [(0, 0)]
-            found = self._pool(way).run(
-                [rest.part(begin, end) for begin, end in bounds],
-                [float(costs[begin:end].sum()) for begin, end in bounds],
-            )
-        self._mapped[way] += len(rest)
-        for one in found:
-            pace.note(one)
+            least, enough, most = _TASKS[way]
+            cost = pace.of_calls(len(rest))
+            for_all = min(self.num_workers, int(cost / least))
+            count = max(for_all, min(most * self.num_workers, int(cost / enough)))
+            count = max(1, min(count, len(rest)))
+            ends = [len(rest) * number // count for number in range(count + 1)]
+            found = self._pool(way).run([rest.part(*one) for one in pairwise(ends)])
+        self._note(pace, way, found)
         return made + found
 
-    def _watched(self, task: Any, pace: CallTimes) -> tuple[int, list[Any]]:
-        """Map the first sequences here, and look, until enough is known; return how many."""
+    def _note(self, pace: CallTimes, way: Way, made: list[Any]) -> None:
+        """Note who made results, and how long it took."""
+        for one in made:
+            pace.calls += one.calls
+            pace.seconds += one.seconds
+            self._mapped[way] += one.calls
+
+    def _watched(self, task: Any, pace: CallTimes) -> list[Any]:
+        """Map the first sequences here, and look, until enough is known."""
         made: list[Any] = []
-        done = 0
         is_asked = self.kind is not None or self.num_workers == 0 or self.limit is not None
         if is_asked or pace.watched >= _WATCHED or not _watching.acquire(blocking=False):
-            return done, made
+            return made
         try:
+            done = 0
             while done < len(task) and pace.watched < _WATCHED and pace.seconds < _WORTH:
-                count = 1 + int(_WATCHED * pace.calls / pace.seconds) if pace.calls else 1
+                count = 1 + int(_WATCHED / pace.of_calls(1)) if pace.calls else 1
                 end = min(len(task), done + count)
-                if pace.calls and (end - done) * pace.seconds / pace.calls < _LEAST_WATCHED:
+                if pace.calls and pace.of_calls(end - done) < _LEAST_WATCHED:
                     break
-                part = task.part(done, end)
                 with Watch(pace):
-                    found = _carry_out(self.call_lock, part)
+                    found = _carry_out(self.call_lock, task.part(done, end))
                 made.append(found)
-                pace.note(found)
-                self._mapped["caller"] += end - done
+                self._note(pace, "caller", [found])
                 done = end
         finally:
             _watching.release()
-        return done, made
-
-    def _num_tasks(self, cost: float, kind: Kind) -> int:
-        """Return the number of tasks for work that takes a number of seconds."""
-        least, enough, most = _TASKS[kind]
-        for_all = min(self.num_workers, int(cost / least))
-        return max(1, for_all, min(most * self.num_workers, int(cost / enough)))
-
-    def _is_found(self, task: Any) -> bool:
-        """Return True if processes could carry out a task."""
-        key = type(task), task.map.fingerprint
-        if key not in self._found:
-            may_begin = hasattr(os, "memfd_create")
-            self._found[key] = may_begin and not _why_not_found(task.function)
-        return self._found[key]
+        return made
 
     def run_first(self, task: Any) -> Any:
         """Map the first sequences: by a worker if that can be given up, else here."""
         if self.num_workers and (self.kind == "processes" or self.limit is not None):
             pool = self._pool("processes" if self.kind == "processes" else "threads")
-            return pool.run([task], [_FIRST_SECONDS])[0]
+            return pool.run([task])[0]
         return _carry_out(self.call_lock, task)
 
     def stats(self) -> dict[str, float]:
@@ -317,11 +282,21 @@ def _end(process: int, pools: dict[Kind, Pool]) -> None:
 
 def _why_not_found(wanted: object) -> str:
     """Return the reason why worker processes could not find a map, or ""."""
+    from sweephand.run.processes import main_module
+
     try:
         found = pickle.dumps(wanted)
     except Exception as error:
         return f"does not pickle, and processes must find it ({error})"
-    return "is of the main module, which processes do not run" if b"__main__" in found else ""
+    is_lost = b"_main__" in found and not main_module()
+    return "is of a main module that is no file" if is_lost else ""
+
+
+def _is_in_module(function: object) -> bool:
+    try:
+        return b"_main__" not in pickle.dumps(function)
+    except Exception:
+        return False
 
 
 class _RunningTask:
@@ -340,25 +315,6 @@ def _carry_out(call_lock: CallLock, task: Any, progress: Progress | None = None)
         progress = Progress()
     with call_lock.hold(_RunningTask(task, progress)):
         return task.do(progress)
-
-
-def cut(costs: Sequence[float], most: int) -> list[tuple[int, int]]:
-    """Cut a row of costs into about equal ranges, of which there are `most`, or a few more.
-
-    Examples
-    --------
-    >>> cut([1, 1, 1, 1, 20, 1], 3)
-    [(0, 4), (4, 5), (5, 6)]
-    """
-    limit = sum(costs) / most
-    bounds = []
-    begin, total = 0, 0.0
-    for end, cost in enumerate(costs):
-        if begin < end and total + cost > limit:
-            bounds.append((begin, end))
-            begin, total = end, 0.0
-        total += cost
-    return [*bounds, (begin, len(costs))]
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ part of the items, and ``failed(reason)`` the result of one item that is given u
 
 from __future__ import annotations
 
-import heapq
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 from sweephand.run.processes import CLOSED, ProcessWorker, Progress, WorkerEnded
@@ -78,13 +77,9 @@ class Slot:
 
 
 class Pool:
-    """Workers that begin tasks by deadline, each asked by a thread. Safe for several threads.
+    """Workers, each asked by a thread; those who wait for results look after slow items.
 
-    All tasks of a request are due when the workers can have done the work requested so far.
-    Tasks begin in the order of their due time less their cost. So a slow item of a later
-    request may begin before quick items of an earlier request, and nobody waits for it.
-
-    Those who wait for results look after items that take too long.
+    Safe for several threads.
     """
 
     def __init__(
@@ -102,24 +97,20 @@ class Pool:
         self._lock = threading.RLock()
         self._ready = threading.Condition(self._lock)  # a piece can be begun
         self._done = threading.Condition(self._lock)  # a request has all, or an error
-        self._waiting: list[tuple[float, int, Piece]] = []  # a heap
-        self._numbers = count()
-        self._asked = 0.0  # the cost of all tasks up to now
+        self._waiting: deque[Piece] = deque()
         self._is_closed = False
         self._looked = 0.0
         self._slots: list[Slot] = []
 
-    def run(self, tasks: Sequence[Any], costs: Sequence[float]) -> list[Any]:
+    def run(self, tasks: Sequence[Any]) -> list[Any]:
         """Carry out tasks, and return the results of each, in one part or several."""
         request = Request(len(tasks))
         with self._lock:
             self._check_open()
             while len(self._slots) < self._size:
                 self._add_slot()
-            self._asked += sum(costs)
-            due = self._asked / self._size
-            for number, (task, cost) in enumerate(zip(tasks, costs, strict=True)):
-                self._put(Piece(request, task, (number, 0)), due - cost)
+            self._waiting += [Piece(request, task, (n, 0)) for n, task in enumerate(tasks)]
+            self._ready.notify(len(tasks))
             try:
                 while request.left and request.error is None:
                     self._done.wait(self._pause)
@@ -166,28 +157,23 @@ class Pool:
         self._slots.append(slot)
         slot.thread.start()
 
-    def _put(self, piece: Piece, begin: float = 0.0) -> None:
-        """Let a piece wait that must begin by a time; the lock is held, here and below."""
-        heapq.heappush(self._waiting, (begin, next(self._numbers), piece))
-        self._ready.notify()
-
     def _next(self, slot: Slot) -> Piece | None:
-        """Wait for the next piece for a worker; None if it is to end."""
+        """Wait for the next piece for a worker; None if it is to end. The lock is held."""
         while not (self._is_closed or slot.is_abandoned):
             while self._waiting:
-                *_, piece = heapq.heappop(self._waiting)
+                piece = self._waiting.popleft()
                 if piece.request.is_wanted:
                     return piece
             self._ready.wait()
         return None
 
     def _note(self, piece: Piece, *made: Any, instead: Sequence[Piece] = ()) -> None:
-        """Note the result of a piece, or other pieces in its place."""
+        """Note the result of a piece, or other pieces in its place, which begin next."""
         request = piece.request
         request.made.update((piece.place, one) for one in made)
         request.left += len(instead) - 1
-        for one in instead:
-            self._put(one)
+        self._waiting.extendleft(reversed(instead))
+        self._ready.notify(len(instead))
         if not request.left:
             self._done.notify_all()
 
@@ -273,6 +259,6 @@ class Pool:
             elif str(error):
                 self._lose(slot, piece, slot.late or str(error))
             else:  # it had not got there
-                self._put(piece)
+                self._note(piece, instead=[piece])
             slot.piece, slot.late = None, ""
         return True
