@@ -99,63 +99,34 @@ def test_what_was_measured_is_kept_beside_the_index(lines: Path) -> None:
     assert function.calls == 1 + 2 * 101
 
 
-def test_measuring_goes_on_where_it_stopped(
-    lines: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sweephand.maps.kept_pass._BATCH_BYTES", 1)
-    monkeypatch.setattr("sweephand.maps.kept_pass._LEAST_BATCH", 16)
-    expected = all_of(sh.open(lines).map(Counting(), name="other", size="measured"), sweeps=1)
-
-    class Stopping(Counting):
-        def __call__(self, sequence: dict[str, Any]) -> dict[str, Any]:
-            if self.calls >= 60:  # by one of two threads
-                raise KeyboardInterrupt
-            return super().__call__(sequence)
-
-    stopping = Stopping()
-    with pytest.raises(KeyboardInterrupt):
-        sh.MinibatchSource(
-            sh.open(lines).map(stopping, name="twice", version=1, size="measured"),
-            num_map_workers=0,
-        )
-    (part,) = (lines.parent / ".sweephand").glob("*.part")
-    part.write_bytes(part.read_bytes() + b"half a block")
-    counting = Counting()
-    mapped = sh.open(lines).map(counting, name="twice", version=1, size="measured")
-    sh.MinibatchSource(mapped).close()
-    assert 1 + 40 <= counting.calls < 1 + 100
-    assert not part.exists()
-    assert all_of(mapped, sweeps=1) == expected
-
-
 def test_processes_that_measure_at_once_measure_once(
     lines: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fcntl
 
-    is_at_lock, lock = threading.Event(), kept_pass.wait_for_lock
+    is_at_lock, held = threading.Event(), kept_pass.held
 
     def noted(path: Path) -> Any:
         is_at_lock.set()
-        return lock(path)
+        return held(path)
 
     counting = Counting()
     mapped = sh.open(lines).map(counting, name="twice", size="measured")
     expected = all_of(mapped, sweeps=1)
     (kept,) = (lines.parent / ".sweephand").glob("map.*-index")
-    part = kept.with_name(f"{kept.name}.part")
+    lock = kept.with_name(f"{kept.name}.lock")
     aside = kept.rename(lines.parent / "aside")
     counting.calls = 0
-    with ThreadPoolExecutor(1) as other, part.open("wb") as file:
+    with ThreadPoolExecutor(1) as other, lock.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        monkeypatch.setattr(kept_pass, "wait_for_lock", noted)
+        monkeypatch.setattr(kept_pass, "held", noted)
         waiting = other.submit(all_of, mapped, sweeps=1)
         assert is_at_lock.wait(60)
         aside.rename(kept)
         file.close()
         assert waiting.result() == expected
     assert counting.calls == 101
-    assert not part.exists()
+    assert not lock.exists()
 
 
 def test_a_size_that_differs_later_is_an_error() -> None:

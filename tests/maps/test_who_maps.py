@@ -15,7 +15,6 @@ from tests.maps import functions
 import sweephand as sh
 from sweephand.maps.workers import CallTimes, MapWorkers, Watch
 
-
 Q, S = 1e-5, 1e-3  # seconds of a call
 
 

@@ -22,9 +22,6 @@ from sweephand.ext.follow.receipts import (
     read_receipts,
 )
 from sweephand.files.index_arrays import IndexContent, read_index, write_index
-from sweephand.maps.kept_pass import MEASURED
-from sweephand.run.locks import wait_for_lock
-from sweephand.run.records import AppendedFile, pack_block, read_block, resume
 
 Write = Callable[[Path, Sequence[int]], Iterator[int]]
 
@@ -54,31 +51,7 @@ class Kind:
     refuses: bool = False
 
 
-SUBJECT = b"d" * 32
 MEANING = {"format": "test"}
-
-
-def write_measured(path: Path, items: Sequence[int]) -> Iterator[int]:
-    with closing(AppendedFile(wait_for_lock(path))) as file:
-        resume(file, MEASURED, SUBJECT)
-        for item in items:
-            label = np.array([item] * 3, "<u4").tobytes()
-            file.append(pack_block(label, np.full((3, 2), item, np.float32).tobytes()))
-            yield item
-
-
-def read_measured(path: Path) -> list[int]:
-    with closing(AppendedFile(wait_for_lock(path))) as file:
-        blocks = resume(file, MEASURED, SUBJECT)
-    found = []
-    with path.open("rb") as opened:
-        for block in blocks:
-            opened.seek(block.begin)
-            label, payload = read_block(opened)
-            words = {*np.frombuffer(label, "<u4"), *np.frombuffer(payload, np.float32)}
-            assert len(words) == 1
-            found.append(int(words.pop()))
-    return found
 
 
 def write_the_index(path: Path, items: Sequence[int]) -> Iterator[int]:
@@ -159,7 +132,6 @@ def read_steps(path: Path) -> list[int]:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("map.part", write_measured, read_measured),
         Kind("text.sweephand-index", write_the_index, read_the_index, is_whole=True),
         Kind("0.losses", write_ledger, read_losses, refuses=True),
         Kind("0.receipts", write_receipts, read_steps, refuses=True),

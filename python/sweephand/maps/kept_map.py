@@ -1,14 +1,15 @@
 """A map with ``cache=True``: what it makes, in a file that is read like stored chunks.
 
-The file grows as that of any pass that is measured: see `kept_pass`. Then it gets its name
-beside the index, which has the place of every chunk in it.
+Of every chunk it has a block (`run/records.py`), whose payload is a file of NumPy's arrays. The
+index beside it has the sizes, and the place of every block.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -29,11 +30,11 @@ from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.kept_pass import KeptPass, PassFindings
+from sweephand.maps.kept_pass import KeptPass, MeasuredSizes, PassFindings
 from sweephand.maps.measure import Expansion, MakeTask, check_kept, parts_of, stale
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import Measured, MeasuringTask, OpenedMap
-from sweephand.run.records import read_block
+from sweephand.run.records import pack_block, read_block
 
 _DAMAGED = "the file that keeps what a map made is damaged; delete it, and it is made again"
 _ARRAYS = ("values", "sample_offsets", "element_offsets", "indices")  # of a column
@@ -63,20 +64,28 @@ def cached_corpus(
         made = check_kept(opened, task, found)
         if found.facts["streams"] != [info.describe() for info in streams]:
             raise stale(wanted, found, "other streams than those that were kept")
-    elif (reason := _make(opened, task, look.form, streams, kept)) == "":
-        found = _recalled(kept)
     else:
-        warnings.warn(
-            f"what {wanted} makes is not kept {reason}, so it is made again whenever it is "
-            "wanted",
-            SweephandHint,
-            stacklevel=2,
-        )
+        with kept.alone() as place:
+            if (found := _recalled(kept)) is None:  # no other process has made it meanwhile
+                try:
+                    kept.keep(_made(opened, task, look.form, streams, place))
+                    found = _recalled(kept)
+                except NotKept as error:
+                    warnings.warn(
+                        f"what {wanted} makes is not kept {error}, so it is made again "
+                        "whenever it is wanted",
+                        SweephandHint,
+                        stacklevel=2,
+                    )
     if found is None:
         return None
     result = _corpus_of(corpus, found, streams)
     _compare(made, result, found, opened)
     return result
+
+
+class NotKept(Exception):
+    """The reason why what a map makes is not kept."""
 
 
 def _data_of(index: Path) -> Path:
@@ -158,68 +167,55 @@ def _alike(one: Any, other: Any) -> bool:
     return bool(np.allclose(one, other, rtol=0, atol=_NEARLY * largest, equal_nan=True))
 
 
-def _make(
+def _made(
     opened: OpenedMap,
     task: MakeTask,
     form: SampleForm,
     streams: list[StreamInfo],
-    kept: KeptPass,
-) -> str:
-    """Map all sequences and keep the results; return why they are not kept, or "".
-
-    A pass that is stopped leaves its results.
-    """
-    corpus = opened.corpus
+    place: Path | None,
+) -> PassFindings:
+    """Map all sequences, write the results, and return all else that is to be kept."""
+    if place is None:
+        raise NotKept("(name a folder by SWEEPHAND_CACHE)")
+    corpus, sizes = opened.corpus, MeasuredSizes()
+    part_path = place.with_name(f"{place.name}.part")
     ends = corpus.chunk_starts.offsets()[1:].tolist()
-    with (
-        kept.begin() as unfinished,
-        show_progress(f"keeping what {opened.map} makes", corpus.num_sequences) as advance,
-    ):
-        if unfinished.found is not None:
-            return ""
-        if unfinished.place is None:
-            return "(name a folder by SWEEPHAND_CACHE)"
-        done = unfinished.num_done
-        advance(done)
-        waiting = Measured()  # of chunks that are not complete
-        parts = parts_of(opened, task, done) if unfinished.error is None else ()
-        for part in parts:
-            if not part.is_clean:
-                unfinished.is_over = True
-                return "as some sequences are damaged"
-            waiting.add(part)
-            while len(unfinished.offsets) < len(ends):
-                count = ends[len(unfinished.offsets)] - done
-                if len(waiting.sizes) < count or unfinished.error is not None:
-                    break
-                chunk = Measured(
-                    waiting.sizes[:count], several=waiting.several, made=waiting.made[:count]
-                )
-                del waiting.sizes[:count], waiting.made[:count]
-                _check_sizes(opened, done, chunk)
-                unfinished.add(chunk, _packed(form, chunk))
-                done += count
-            advance(len(part.sizes))
-            if unfinished.error is not None:
-                break
-        try:
-            if (error := unfinished.error) is None and unfinished.file is not None:
-                unfinished.file.sync()
-                unfinished.path.replace(_data_of(unfinished.place))
-        except OSError as raised:
-            error = unfinished.error = raised
-        if error is not None or unfinished.file is None:
-            reason = error.strerror or error if error else ""
-            advice = "make room, or name another folder by SWEEPHAND_CACHE"
-            return f"in {unfinished.path} ({reason}; {advice})"
-        sizes = unfinished.findings()
-        facts = {
-            "streams": [info.describe() for info in streams],
-            "bytes": unfinished.file.end,
-        }
-        chunks = np.array(unfinished.offsets, np.uint64)
-        kept.keep(sizes._replace(facts={**sizes.facts, **facts}, arrays={"chunks": chunks}))
-    return ""
+    offsets: list[int] = []
+    waiting = Measured()  # of chunks that are not complete
+    done = 0
+    try:
+        with (
+            show_progress(f"keeping what {opened.map} makes", corpus.num_sequences) as advance,
+            part_path.open("wb") as file,
+        ):
+            for part in parts_of(opened, task):
+                if not part.is_clean:
+                    raise NotKept("as some sequences are damaged")
+                waiting.add(part)
+                advance(len(part.sizes))
+                while ends and len(waiting.sizes) >= (count := ends[0] - done):
+                    own, made = waiting.sizes[:count], waiting.made[:count]
+                    chunk = Measured(own, several=waiting.several, made=made)
+                    del waiting.sizes[:count], waiting.made[:count], ends[0]
+                    _check_sizes(opened, done, chunk)
+                    sizes.add(chunk)
+                    offsets.append(file.tell())
+                    file.write(pack_block(b"", _packed(form, chunk)))
+                    done += count
+            num_bytes = file.tell()
+            file.flush()
+            os.fsync(file.fileno())
+        part_path.replace(_data_of(place))
+    except OSError as error:
+        advice = "make room, or name another folder by SWEEPHAND_CACHE"
+        raise NotKept(f"in {part_path} ({error.strerror or error}; {advice})") from error
+    finally:
+        with suppress(OSError):
+            part_path.unlink(missing_ok=True)
+    found = sizes.findings()
+    described = {"streams": [info.describe() for info in streams], "bytes": num_bytes}
+    arrays = {"chunks": np.array(offsets, np.uint64)}
+    return found._replace(facts={**found.facts, **described}, arrays=arrays)
 
 
 def _packed(form: SampleForm, chunk: Measured) -> bytes:

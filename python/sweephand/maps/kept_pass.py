@@ -1,19 +1,10 @@
-"""One pass over a corpus whose findings are kept beside the index of its files.
-
-They lie in an index of their own. While a map is measured, a file grows there, in blocks of
-`run/records.py`, from which a pass that was stopped goes on::
-
-    first block   label: digest of the meaning and the files, 32 hex digits
-    other blocks  label: u32, little endian; 1 if the map returned lists, of how many sequences
-                  it is, of each of them how many are made of it, and the sizes of those
-                  payload: what was made, as a file of NumPy's arrays, with ``cache=True``
-"""
+"""One pass over a corpus whose findings are kept beside the index of its files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +14,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.corpus import Corpus
-from sweephand.files.index_arrays import IndexContent, digest_of, read_index, to_json
+from sweephand.files.index_arrays import IndexContent, read_index
 from sweephand.files.index_file import (
     describe_files,
     index_places,
@@ -34,10 +25,7 @@ from sweephand.files.index_file import (
 from sweephand.maps.digests import why_undigested
 from sweephand.maps.task import Measured
 from sweephand.maps.workers import OpenContext
-from sweephand.run.locks import wait_for_lock
-from sweephand.run.records import AppendedFile, RecordKind, pack_block, resume
-
-MEASURED = RecordKind(b"SWEEPMSR", 2, "file of a map", "delete it, and it is made again")
+from sweephand.run.locks import held
 
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples
@@ -110,26 +98,18 @@ class KeptPass:
         keep_index(content, self._meaning, places_to_write(self._places, owners))
 
     @contextmanager
-    def begin(self) -> Iterator[UnfinishedPass]:
-        """Resume a pass that was stopped, or begin a new pass; finished parts stay."""
-        unfinished = UnfinishedPass(self._place_to_write())
+    def alone(self) -> Iterator[Path | None]:
+        """Have one process at a time make them; yields their place, None if there is none."""
+        place = self._place_to_write()
         with ExitStack() as stack:
             try:
-                if unfinished.place is not None:
-                    lock = wait_for_lock(unfinished.path)
-                    unfinished.file = stack.enter_context(closing(AppendedFile(lock)))
-                    unfinished.found = self.recall()  # another process may have made it
-                    if unfinished.found is None:
-                        described = to_json([self._meaning, describe_files(self._files)])
-                        unfinished.resume(digest_of(described).encode())
-            except OSError as error:  # writing is not allowed here, or a full disk
-                unfinished.error = error
-            yield unfinished
-            if unfinished.found is not None or unfinished.error or unfinished.is_over:
-                unfinished.remove()
+                if place is not None:
+                    stack.enter_context(held(place.with_name(f"{place.name}.lock")))
+            except OSError:  # of a file system without locks
+                place = None
+            yield place
 
     def _place_to_write(self) -> Path | None:
-        """Return where findings are written first; None if there is no such place."""
         for path in self._places:
             if places_to_write([path], trusted_owners(self._files[0])):
                 with suppress(OSError):
@@ -149,73 +129,25 @@ def batches(
             yield numbers, batch
 
 
-class UnfinishedPass:
-    """A pass that is under way, and its file; `found` is all of it, if it is kept."""
+class MeasuredSizes:
+    """Sizes of what a map makes, part by part."""
 
-    def __init__(self, place: Path | None) -> None:
-        self.place = place  # of its index
-        self.file: AppendedFile | None = None
-        self.found: PassFindings | None = None
-        self.error: OSError | None = None  # why it is not written
-        self.is_clean, self.is_over = True, False  # whether its file is of no use any more
-        self.offsets: list[int] = []  # of what is written, in bytes
-        self.num_done = 0  # sequences
-        self._several = False
-        self._counts: list[NDArray[np.uint32]] = []
-        self._sizes: list[NDArray[np.uint32]] = []
+    def __init__(self) -> None:
+        self.several, self.is_clean = False, True  # as of `Measured`
+        self._counts = [np.zeros(0, np.uint32)]
+        self._sizes = [np.zeros(0, np.uint32)]
 
-    @property
-    def path(self) -> Path:
-        """The path of its file."""
-        assert self.place is not None
-        return self.place.with_name(f"{self.place.name}.part")
-
-    def resume(self, subject: bytes) -> None:
-        """Go on with what the file has."""
-        assert self.file is not None
-        for block in resume(self.file, MEASURED, subject):
-            several, count, *_ = words = np.frombuffer(block.label, "<u4")
-            self.offsets.append(block.begin)
-            self._note(bool(several), words[2 : 2 + count], words[2 + count :])
-
-    def add(self, part: Measured, packed: bytes = b"") -> None:
-        """Add the results of the next sequences, and what was made, if it is to be kept."""
-        counts = np.array([len(own) for own in part.sizes], np.uint32)
-        sizes = np.array([size for own in part.sizes for size in own], np.uint32)
-        self._note(part.several, counts, sizes)
+    def add(self, part: Measured) -> None:
+        """Add the sizes of the next sequences."""
+        self._counts.append(np.array([len(own) for own in part.sizes], np.uint32))
+        self._sizes.append(np.array([size for own in part.sizes for size in own], np.uint32))
+        self.several = self.several or part.several
         self.is_clean = self.is_clean and part.is_clean
-        if self.file is None or self.error is not None or not self.is_clean:
-            return
-        label = np.concatenate([[part.several, len(counts)], counts, sizes]).astype("<u4")
-        begin = self.file.end
-        try:
-            self.file.append(pack_block(label.tobytes(), packed))
-        except OSError as error:  # a full disk: it is measured all the same
-            self.error = error
-        else:
-            self.offsets.append(begin)
 
     def findings(self) -> PassFindings:
-        """Return all that was measured."""
-        return PassFindings(
-            np.concatenate([np.zeros(0, np.uint32), *self._counts]),
-            np.concatenate([np.zeros(0, np.uint32), *self._sizes]),
-            {"several": self._several},
-        )
-
-    def remove(self) -> None:
-        """Remove its file, if it has one."""
-        if self.place is not None:
-            with suppress(OSError):
-                self.path.unlink(missing_ok=True)
-
-    def _note(
-        self, several: bool, counts: NDArray[np.uint32], sizes: NDArray[np.uint32]
-    ) -> None:
-        self._several = self._several or several
-        self._counts.append(counts)
-        self._sizes.append(sizes)
-        self.num_done += len(counts)
+        """Return all of them."""
+        facts = {"several": self.several}
+        return PassFindings(np.concatenate(self._counts), np.concatenate(self._sizes), facts)
 
 
 def batch_samples(corpus: Corpus) -> int:

@@ -30,7 +30,7 @@ from sweephand.errors import StaleError, SweephandHint, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.digests import why_undigested
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.kept_pass import KeptPass, PassFindings, batch_samples
+from sweephand.maps.kept_pass import KeptPass, MeasuredSizes, PassFindings, batch_samples
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.known_map import Lengths, sizes_and_counts
 from sweephand.maps.sequence_map import SequenceMap, SizeOf
@@ -291,17 +291,16 @@ def _measured(
             stacklevel=2,
         )
     count = corpus.num_sequences
-    with kept.begin() as unfinished, show_progress(f"measuring {wanted}", count) as advance:
-        if unfinished.found is not None:
-            return unfinished.found
-        advance(unfinished.num_done)
-        for part in parts_of(opened, task, unfinished.num_done, heads):
-            unfinished.add(part)
+    with kept.alone(), show_progress(f"measuring {wanted}", count) as advance:
+        if (known := kept.recall()) is not None:  # another process has made it meanwhile
+            return known
+        sizes = MeasuredSizes()
+        for part in parts_of(opened, task, heads):
+            sizes.add(part)
             advance(len(part.sizes))
-        found = unfinished.findings()
-        if unfinished.is_clean:
+        found = sizes.findings()
+        if sizes.is_clean:
             kept.keep(found)
-            unfinished.is_over = True
         return found
 
 
@@ -310,9 +309,9 @@ MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
 
 
 def parts_of(
-    opened: OpenedMap, task: MakeTask, begin: int, heads: Mapping[str, int] | None = None
+    opened: OpenedMap, task: MakeTask, heads: Mapping[str, int] | None = None
 ) -> Iterator[Measured]:
-    """Measure all sequences from `begin`, part by part, with several in flight.
+    """Measure all sequences, part by part, with several in flight.
 
     Of streams that `heads` names, samples are cut to that many bytes.
     """
@@ -323,8 +322,8 @@ def parts_of(
         return numbers, opened.opening.workers.run(task(numbers, batch))
 
     corpus, ledger = opened.corpus, opened.opening.ledger
-    batches = one_pass(corpus, ledger, batch_samples(corpus), begin=begin, heads=heads)
-    done = begin
+    batches = one_pass(corpus, ledger, batch_samples(corpus), heads=heads)
+    done = 0
     with ThreadPoolExecutor(_BATCHES_AHEAD, "sweephand-measure") as ahead:
         asked: deque[Future[tuple[NDArray[np.uint64], list[Any]]]] = deque()
         while True:

@@ -175,14 +175,6 @@ def blocks_in(content: Bytes, begin: int) -> Iterator[Block]:
         begin = block.end
 
 
-def whole_blocks(content: memoryview, begin: int) -> Iterator[Block]:
-    """Yield the blocks from a place on, up to the first that is damaged or torn."""
-    for block in blocks_in(content, begin):
-        if not block.is_whole(content):
-            return
-        yield block
-
-
 def blocks_of(content: memoryview, kind: RecordKind, path: str) -> list[Block]:
     """Return the blocks of a file that must not be lost, except a torn last block.
 
@@ -196,22 +188,6 @@ def blocks_of(content: memoryview, kind: RecordKind, path: str) -> list[Block]:
     if blocks and not blocks[-1].is_whole(content):
         blocks.pop()
     return blocks
-
-
-def resume(file: AppendedFile, kind: RecordKind, subject: bytes) -> list[Block]:
-    """Return the blocks of an unfinished file of a subject, and have it end with the last.
-
-    A damaged or torn block is dropped with all after it; a file of another kind or subject is
-    begun anew.
-    """
-    content = file.content()
-    blocks = list(whole_blocks(content, _HEAD.size)) if kind.begins(content) else []
-    if not blocks or blocks[0].label != subject:
-        file.cut(0)
-        file.append(kind.head + pack_block(subject, b""))
-        return []
-    file.cut(blocks[-1].end)
-    return blocks[1:]
 
 
 def read_block(file: BinaryIO) -> tuple[bytes, memoryview]:
