@@ -164,7 +164,7 @@ def test_labels_of_files_are_looked_at_once(
     def again(*_: object) -> None:
         raise AssertionError("labels are read again")
 
-    monkeypatch.setattr(sequence_classes, "_numbered", again)
+    monkeypatch.setattr(sequence_classes, "batches", again)
     after = [ids_and_labels(part) for part in sh.split(sh.open(path), test=0.2, by="label")]
     assert after == before
     assert sh.Mixture.by(sh.open(path), "label").names == ["neg", "pos"]
@@ -208,14 +208,9 @@ def with_label(sequence: Any) -> Any:
     return {**sequence, "label": np.array([len(sequence[name]) % 2])}
 
 
-def label_of(sequence: Any) -> int:
-    return int(sequence["label"][0])
-
-
-@pytest.mark.parametrize("by", ["label", label_of])
-def test_a_mixture_of_classes_is_balanced_and_complete(by: Any) -> None:
+def test_a_mixture_of_classes_is_balanced_and_complete() -> None:
     labels = (np.arange(1000) >= 990).astype(np.int64)
-    mixture = sh.Mixture.by(labelled(labels), by)
+    mixture = sh.Mixture.by(labelled(labels), "label")
     assert mixture.names == ["0", "1"]
     source = sh.MinibatchSource(mixture, randomization_seed=3)
     minibatch = source.next_minibatch(200)
@@ -265,11 +260,7 @@ def test_what_is_no_class_is_refused(labels: Any, says: str) -> None:
         sh.Mixture.by({"x": np.arange(3), "label": labels}, "label")
 
 
-def test_what_a_function_must_return_is_said_with_the_sequence() -> None:
-    with pytest.raises(sh.DataError, match=r"sequence array__0\]: by= returned None"):
-        sh.Mixture.by(labelled([1, 2]), lambda sequence: None)
-    with pytest.raises(sh.DataError, match=r"sequence array__0\]: by= raised KeyError: 'y'"):
-        sh.Mixture.by(labelled([1, 2]), lambda sequence: sequence["y"])
+def test_a_mixture_of_classes_is_of_one_corpus() -> None:
     with pytest.raises(TypeError, match=r"Mixture\.by takes one corpus"):
         sh.Mixture.by([labelled([1]), labelled([2])], "label")
 
@@ -306,8 +297,7 @@ def test_texts_sort_as_texts_and_integers_as_numbers(
         for name in labels:
             (tmp_path / name).mkdir()
         assert sorted(one.name for one in tmp_path.iterdir()) == list(names)
-    by = sh.Mixture.by(labelled(labels), lambda sequence: sequence["label"][0])
-    assert tuple(by.names) == names
+    assert tuple(sh.Mixture.by(labelled(labels), "label").names) == names
 
 
 def test_both_parts_of_a_split_have_the_classes_of_the_whole() -> None:

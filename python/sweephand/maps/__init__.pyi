@@ -11,7 +11,6 @@ from .known_map import Lengths as Lengths
 from .mapped import check_name as check_name
 from .mapped import map_corpus as map_corpus
 from .measure import filtered as filtered
-from .sequence_classes import By as By
 from .sequence_classes import SequenceClasses as SequenceClasses
 from .sequence_classes import classes_of as classes_of
 from .sequence_map import SequenceMap as SequenceMap

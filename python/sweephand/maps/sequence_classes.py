@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
-from sweephand.errors import DataError, shown
+from sweephand.errors import shown
 from sweephand.maps.kept_pass import KeptPass, PassFindings, batches
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.workers import OpenContext
-
-By: TypeAlias = str | Callable[[Mapping[str, Any]], Any]
-"""A stream of one sample, or a function of a sequence that returns an integer, bool or text."""
 
 _TEXT = "utf-8", "surrogateescape"
 
@@ -38,39 +35,42 @@ class SequenceClasses:
         return np.equal(self.numbers, self.names.index(name))
 
 
-def classes_of(corpus: Corpus, by: By, opening: OpenContext) -> SequenceClasses:
-    """Find the class of every sequence in one pass, in storage order.
+def classes_of(corpus: Corpus, stream: str, opening: OpenContext) -> SequenceClasses:
+    """Find the class of every sequence in one pass, which is kept beside the index of files.
 
-    What a stream says is kept beside the index of files, what a function says is not.
-    ValueError if there is no such stream, or it has several samples a sequence; DataError if a
-    function fails or returns something that is no class.
+    ValueError if there is no such stream, or it has several samples a sequence.
     """
-    if callable(by):
-        return _numbered(_of_function(corpus, by, opening), corpus.num_sequences)
-    info = _checked(corpus, by)
-    narrow = _with_reader_of(corpus, info)
-    kept = KeptPass(narrow, opening, f"sorted classes of {info.name}")
+    info = _checked(corpus, stream)
+    if isinstance(corpus, StoredCorpus):  # of several that are joined one reader is enough
+        readers = [one for one in corpus.readers if stream in {i.name for i in one.streams}]
+        corpus = replace(corpus, readers=readers, chunks=corpus.chunk_starts)
+    kept = KeptPass(corpus, opening, f"sorted classes of {stream}")
     if (known := kept.recall()) is not None:
         return SequenceClasses(list(known.facts["names"]), known.values.astype(np.int64))
-    found = _numbered(_of_stream(narrow, info, opening), corpus.num_sequences)
+    stored, seen = StoredStreams(corpus), dict[Any, int]()
+    numbers = np.zeros(corpus.num_sequences, np.int64)
+    for which, batch in batches(corpus, opening):
+        values = np.concatenate(stored.sequences_of(batch)[stream].to_list()).tolist()
+        numbers[which] = [seen.setdefault(value, len(seen)) for value in values]
+    # Digits that are text are no numbers: so libraries sort the folders of classes.
+    ordered = sorted(seen, key=class_name if info.dtype.kind == "O" else None)
+    rank = np.empty(len(ordered), np.int64)
+    rank[[seen[value] for value in ordered]] = np.arange(len(ordered))
+    found = SequenceClasses([class_name(value) for value in ordered], rank[numbers])
     kept.keep(PassFindings.one_each(found.numbers.astype(np.uint32), names=found.names))
     return found
 
 
-def class_name(value: Any) -> str | None:
-    """Return the name of a class as text; None if the value is none.
+def class_name(value: Any) -> str:
+    """Return the name of a class, an integer, bool or text.
 
     Examples
     --------
     >>> import numpy as np
-    >>> [class_name(one) for one in (3, np.array([4]), b"cat", True, 0.5)]
-    ['3', '4', 'cat', 'True', None]
+    >>> [class_name(one) for one in (3, np.int8(4), b"cat", True)]
+    ['3', '4', 'cat', 'True']
     """
-    if isinstance(value, np.ndarray | np.generic) and value.size == 1:
-        value = value.item()
-    if isinstance(value, bytes):
-        return value.decode(*_TEXT)
-    return str(value) if isinstance(value, bool | int | str) else None
+    return value.decode(*_TEXT) if isinstance(value, bytes) else str(value)
 
 
 def _checked(corpus: Corpus, name: str) -> StreamInfo:
@@ -81,81 +81,14 @@ def _checked(corpus: Corpus, name: str) -> StreamInfo:
     if not info.is_single or info.shape or info.is_sparse:
         raise ValueError(
             f"stream {name!r} has {info.kind}, several a sequence or of several numbers, and "
-            "is no class; give a function, def by(sequence): return the class of it"
+            "is no class; map the corpus to a stream that is"
         )
     if info.dtype.kind not in "biuO":
         raise ValueError(
-            f"stream {name!r} is of {info.dtype}, and a class is an integer, a bool or text; "
-            f"give a function, def by(sequence): return int(sequence[{name!r}][0] > 0.5)"
+            f"stream {name!r} is of {info.dtype}, and a class is an integer, a bool or text: "
+            "map the corpus to a stream of classes"
         )
     return info
-
-
-def _with_reader_of(corpus: Corpus, info: StreamInfo) -> Corpus:
-    """Return the corpus with only the reader of a stream, where several are joined."""
-    if not isinstance(corpus, StoredCorpus):
-        return corpus
-    readers = [one for one in corpus.readers if any(i.name == info.name for i in one.streams)]
-    return replace(corpus, readers=readers, chunks=corpus.chunk_starts)
-
-
-Found: TypeAlias = Iterator[tuple[NDArray[np.uint64], list[Any]]]
-
-
-def _of_stream(corpus: Corpus, info: StreamInfo, opening: OpenContext) -> Found:
-    stored = StoredStreams(corpus)
-    for numbers, batch in batches(corpus, opening):
-        sequences = stored.sequences_of(batch)[info.name]
-        yield numbers, np.concatenate(sequences.to_list()).tolist()
-
-
-def _of_function(
-    corpus: Corpus, by: Callable[[Mapping[str, Any]], Any], opening: OpenContext
-) -> Found:
-    stored = StoredStreams(corpus)
-    for numbers, batch in batches(corpus, opening):
-        streams = {name: one.to_list() for name, one in stored.sequences_of(batch).items()}
-        found = []
-        for place, number in enumerate(numbers):
-            sequence = {name: values[place] for name, values in streams.items()}
-            wrong, cause = "", None
-            try:
-                found.append(by(sequence))
-                if class_name(found[-1]) is None:
-                    wrong = f"returned {shown(found[-1])}, no integer, bool or text"
-            except Exception as error:
-                wrong, cause = f"raised {type(error).__name__}: {error}", error
-            if wrong:
-                (name,) = corpus.ids.names(np.array([number], np.uint64))
-                raise DataError(f"by= {wrong}", sequence=name) from cause
-        yield numbers, found
-
-
-def _numbered(
-    found: Iterable[tuple[NDArray[np.uint64], list[Any]]], count: int
-) -> SequenceClasses:
-    places: dict[str, int] = {}
-    seen: dict[tuple[type, Any], int] = {}  # as they come, which is quicker than by their names
-    numbers = np.zeros(count, np.int64)
-    for which, values in found:
-        numbers[which] = [_place(value, seen, places) for value in values]
-    integers = {str(value): value for kind, value in seen if kind is int}
-    # Digits that came as text are no numbers: so libraries sort the folders of classes.
-    names = sorted(places, key=lambda name: (name not in integers, integers.get(name, 0), name))
-    rank = np.empty(len(names), np.int64)
-    rank[[places[name] for name in names]] = np.arange(len(names))
-    return SequenceClasses(names, rank[numbers])
-
-
-def _place(value: Any, seen: dict[tuple[type, Any], int], places: dict[str, int]) -> int:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.item()
-    place = seen.get((type(value), value))
-    if place is None:
-        name = class_name(value)
-        assert name is not None
-        place = seen[type(value), value] = places.setdefault(name, len(places))
-    return place
 
 
 _MOST_WORDS = 60  # characters of names in a fingerprint

@@ -22,7 +22,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.array import SourceData, deserializers_of, single_corpus
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StaleError, shown
-from sweephand.maps import By, OpenContext, SequenceClasses, classes_of
+from sweephand.maps import OpenContext, SequenceClasses, classes_of
 from sweephand.mixtures.mixed_corpus import MixedCorpus
 
 AtEnd = Literal["repeat", "stop", "drop"]
@@ -93,7 +93,7 @@ class Mixture(Deserializer):
     def by(
         cls,
         corpus: SourceData,
-        by: By,
+        by: str,
         weights: Weights | Literal["equal"] = "equal",
         *,
         at_end: AtEnd = "repeat",
@@ -102,14 +102,13 @@ class Mixture(Deserializer):
 
         Classes come by their weights however many sequences they have: those of few sequences
         go round sooner. They are found when the mixture is made, in one pass that is kept
-        beside the index of files if a stream says them.
+        beside the index of files.
 
         Parameters
         ----------
         corpus : Deserializer, dict of arrays, or table
-        by : str or callable
-            A stream with one sample a sequence, of integers, bools or text; or a function of a
-            sequence, a dict of arrays, that returns one.
+        by : str
+            A stream with one sample a sequence, of integers, bools or text.
         weights : "equal", dict of float, or list of (int, dict)
             Weight of every class; or the weights at nominal times. Classes are named by text,
             and integers are taken for it.
@@ -131,10 +130,8 @@ class Mixture(Deserializer):
         >>> source.next_minibatch(100).num_samples_by()
         {'0': 50, '1': 50}
         """
-        if not isinstance(by, str) and not callable(by):
-            raise TypeError(
-                f"by is the name of a stream, or a function of a sequence, got {shown(by)}"
-            )
+        if not isinstance(by, str):
+            raise TypeError(f"by is the name of a stream, got {shown(by)}")
         corpora = corpora_of(single_corpus(corpus, "Mixture.by"), by)
         return cls(corpora, weights_of(weights, list(corpora)), at_end=at_end)
 
@@ -247,7 +244,7 @@ def _checked(corpora: object) -> dict[str, list[Deserializer]]:
 class ClassifiedCorpus:
     """A corpus with the classes of its sequences, opened once for all of them."""
 
-    def __init__(self, whole: Deserializer, by: By) -> None:
+    def __init__(self, whole: Deserializer, by: str) -> None:
         self.whole = whole
         self.by = by
         self._opened: tuple[weakref.ref[OpenContext], Corpus, SequenceClasses] | None = None
@@ -260,7 +257,7 @@ class ClassifiedCorpus:
         corpus = self.whole.open_for(opening)
         if list(corpus.parts) != [""]:
             raise ValueError("a mixture is no corpus of classes: give the corpus itself")
-        narrow = self.whole.of_stream(self.by) if isinstance(self.by, str) else self.whole
+        narrow = self.whole.of_stream(self.by)
         looked_at = corpus if narrow is self.whole else narrow.open_for(opening)
         classes = classes_of(looked_at, self.by, opening)
         self._opened = weakref.ref(opening, self._forget), corpus, classes
@@ -273,7 +270,7 @@ class ClassifiedCorpus:
         return {**self.__dict__, "_opened": None}
 
     def __str__(self) -> str:
-        return self.by if isinstance(self.by, str) else "function"
+        return self.by
 
 
 @dataclass(frozen=True, repr=False)
@@ -303,7 +300,7 @@ class ClassOfCorpus(Deserializer):
         return f"{self.name} by {self.of}, {self.of.whole!r}"
 
 
-def corpora_of(whole: Deserializer, by: By) -> dict[str, ClassOfCorpus]:
+def corpora_of(whole: Deserializer, by: str) -> dict[str, ClassOfCorpus]:
     """Return a corpus for every class, by its name.
 
     ValueError if a class cannot be the name of a corpus.
@@ -312,8 +309,8 @@ def corpora_of(whole: Deserializer, by: By) -> dict[str, ClassOfCorpus]:
     for name in classified.names:
         if not name or "/" in name:
             raise ValueError(
-                f"the class {name!r} cannot name a corpus, as '/' parts names from ids: give a "
-                "function that returns another name"
+                f"the class {name!r} cannot name a corpus, as '/' parts names from ids: map "
+                "the stream to other names"
             )
     return {name: ClassOfCorpus(classified, name) for name in classified.names}
 
