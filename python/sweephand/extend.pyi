@@ -133,8 +133,8 @@ from sweephand.layouts.by_name import layout_by_name as layout_by_name
 from sweephand.layouts.by_name import layout_names as layout_names
 from sweephand.layouts.by_name import layout_of_length as layout_of_length
 from sweephand.loans.remote_desk import RemoteDesk as RemoteDesk
-from sweephand.maps.known_map import KnownMap as KnownMap
-from sweephand.maps.known_map import Lengths as Lengths
+from sweephand.maps.functions import KnownMap as KnownMap
+from sweephand.maps.functions import Lengths as Lengths
 from sweephand.maps.workers import OpenContext as OpenContext
 from sweephand.minibatch.content_digest import sum_of_digests as sum_of_digests
 from sweephand.minibatch.share import PlannedMinibatch as PlannedMinibatch
@@ -143,9 +143,9 @@ from sweephand.minibatch.share import Share as Share
 from sweephand.run import records as records
 from sweephand.run.locks import FileLock as FileLock
 from sweephand.run.records import AppendedFile as AppendedFile
-from sweephand.run.strict_json import of_json as of_json
-from sweephand.run.strict_json import to_json as to_json
+from sweephand.run.writing import of_json as of_json
 from sweephand.run.writing import replaced_file as replaced_file
+from sweephand.run.writing import to_json as to_json
 from sweephand.run.writing import writing as writing
 from sweephand.source.answers import twin_of as twin_of
 from sweephand.source.cursor import Cursor as Cursor

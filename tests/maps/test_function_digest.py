@@ -18,7 +18,7 @@ import pytest
 from tests.maps.test_values import all_of
 
 import sweephand as sh
-from sweephand.maps.digests import function_digest
+from sweephand.maps.functions import function_digest
 
 tokenizers = pytest.importorskip("tokenizers")
 

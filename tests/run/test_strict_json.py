@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.train.small import LENGTHS, line_trainer, source_of_lengths
 
 import sweephand as sh
-from sweephand.run.strict_json import of_json, to_json
+from sweephand.run.writing import of_json, to_json
 
 PACKAGE = Path(sh.__file__).parent
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 import sweephand as sh
 from sweephand.cli.options import count, option, whole
-from sweephand.run.strict_json import to_json
+from sweephand.run.writing import to_json
 from sweephand.terminal.screen import Screen
 
 _NO_LIBRARY = {"test", "tests", "idlelib", "site-packages", "dist-packages", "__pycache__"}

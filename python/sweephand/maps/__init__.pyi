@@ -3,11 +3,11 @@
 from .counts import check_carried as check_carried
 from .counts import with_counts as with_counts
 from .counts import with_loss_masks as with_loss_masks
-from .digests import function_digest as function_digest
-from .digests import split_digest as split_digest
-from .digests import with_digest as with_digest
-from .known_map import KnownMap as KnownMap
-from .known_map import Lengths as Lengths
+from .functions import KnownMap as KnownMap
+from .functions import Lengths as Lengths
+from .functions import function_digest as function_digest
+from .functions import split_digest as split_digest
+from .functions import with_digest as with_digest
 from .mapped import check_name as check_name
 from .mapped import map_corpus as map_corpus
 from .measure import filtered as filtered

@@ -14,7 +14,7 @@ from sweephand.corpus.corpus import LossMasks, StoredCorpus, concat_masks
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
 from sweephand.maps.kept_pass import KeptPass, PassFindings, batches
-from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.sequence_map import StoredStreams
 from sweephand.maps.workers import OpenContext
 from sweephand.minibatch.labels import LABELS, are_tokens, spread_weights
 

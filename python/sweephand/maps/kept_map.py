@@ -29,11 +29,10 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
-from sweephand.maps.first_look import FirstLook
 from sweephand.maps.kept_pass import KeptPass, MeasuredSizes, PassFindings
-from sweephand.maps.measure import Expansion, MakeTask, check_kept, parts_of, stale
-from sweephand.maps.stored_streams import StoredStreams
-from sweephand.maps.task import Measured, MeasuringTask, OpenedMap
+from sweephand.maps.measure import Expansion, FirstLook, MakeTask, check_kept, parts_of, stale
+from sweephand.maps.sequence_map import StoredStreams
+from sweephand.maps.task import Measured, OpenedMap, sizes_made
 from sweephand.run.records import pack_block, read_block
 
 _DAMAGED = "the file that keeps what a map made is damaged; delete it, and it is made again"
@@ -58,7 +57,7 @@ def cached_corpus(
             "text; these data are in memory or read in place: map them without it"
         )
     kept = KeptPass(corpus, opened.opening, f"{wanted.fingerprint} kept")
-    task = partial(opened.task, MeasuringTask, look.form, keeps=True)
+    task = partial(opened.task, partial(sizes_made, keeps=True), look.form)
     made: list[Samples] = []
     if (found := _recalled(kept)) is not None:
         made = check_kept(opened, task, found)

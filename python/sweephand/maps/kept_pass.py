@@ -22,7 +22,7 @@ from sweephand.files.index_file import (
     places_to_write,
     trusted_owners,
 )
-from sweephand.maps.digests import why_undigested
+from sweephand.maps.functions import why_undigested
 from sweephand.maps.task import Measured
 from sweephand.maps.workers import OpenContext
 from sweephand.run.locks import held

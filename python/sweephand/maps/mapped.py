@@ -13,12 +13,10 @@ from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamInfo
-from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.kept_map import cached_corpus
 from sweephand.maps.key import KeyContext
-from sweephand.maps.measure import Expansion, measure
-from sweephand.maps.sequence_map import SequenceMap
-from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.measure import Expansion, FirstLook, look_at_first, measure
+from sweephand.maps.sequence_map import SequenceMap, StoredStreams
 from sweephand.maps.task import MapTask, OpenedMap
 from sweephand.maps.workers import OpenContext
 

@@ -1,4 +1,4 @@
-"""One pass that measures the results of a map, or finds the sequences that a filter keeps."""
+"""Looks at results of a map: at the first, for its streams, and at all, for their sizes."""
 
 from __future__ import annotations
 
@@ -18,33 +18,149 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.casts import whole_number
-from sweephand.corpus.columns import offsets_of, ranges
+from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
 from sweephand.corpus.ids import PartIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sample_form import SampleForm, Samples
+from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.sizes import Sizing, chunks_between
-from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.errors import StaleError, SweephandHint, shown
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamInfo, sizing_streams
+from sweephand.errors import DataError, StaleError, SweephandHint, shown
 from sweephand.files.index_file import show_progress
-from sweephand.maps.digests import why_undigested
-from sweephand.maps.first_look import FirstLook
+from sweephand.maps.functions import Lengths, why_undigested
 from sweephand.maps.kept_pass import KeptPass, MeasuredSizes, PassFindings, batch_samples
 from sweephand.maps.key import Key, KeyContext
-from sweephand.maps.known_map import Lengths, sizes_and_counts
-from sweephand.maps.sequence_map import SequenceMap, SizeOf
-from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.sequence_map import SequenceMap, SizeOf, StoredStreams
 from sweephand.maps.task import (
     UNKNOWN,
-    FilteringTask,
-    LengthsTask,
     MapTask,
     Measured,
-    MeasuringTask,
     OpenedMap,
+    lengths_found,
+    no_dict,
+    output_alone,
+    size_if_kept,
+    sizes_made,
 )
 from sweephand.maps.workers import OpenContext
+
+_MOST_TRIED = 64  # sequences, once streams are known
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """Streams of a map, as its first result shows them."""
+
+    form: SampleForm
+    definitions: StreamDefs
+    sample_bytes: float  # of all streams for one sample
+    columns: Mapping[str, ColumnData]  # the first sequence
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any], definitions: StreamDefs, whose: str) -> FirstLook:
+        """Look at a map's result for a sequence; WrongSamples if these are no samples."""
+        # Transforms are functions of the user, which need not go to another process.
+        plain = {name: replace(one, transforms=()) for name, one in definitions.items()}
+        form = SampleForm(StreamDefs(plain), "sequence", whose, warns=False)
+        first: Samples = form.convert(found)
+        form.like = first
+        columns = form.to_columns([first])
+        num_bytes = sum(column.num_bytes for column in columns.values())
+        return cls(form, definitions, num_bytes / form.size(first), columns)
+
+    def streams(self, corpus: Corpus, *, keeps_size: bool) -> list[StreamInfo]:
+        """Return the streams; ValueError if they contradict their declaration.
+
+        A stream whose one sample comes with a first axis has one per sequence if it had so
+        before, if all sequences have one, or if this one has more in others.
+        """
+        known = {info.name: info.is_single for info in corpus.streams}
+        all_single = keeps_size and corpus.core.common_size == 1
+        others = self.form.size(self.form.like) > 1
+        return [
+            describe_stream(
+                name,
+                column,
+                self.definitions[name],
+                is_single=name not in self.form.sequence_streams
+                or (count(self.form.like[name]) == 1 and known.get(name, all_single or others)),
+            )
+            for name, column in self.columns.items()
+        ]
+
+
+def look_at_first(opened: OpenedMap) -> FirstLook:
+    """Map sequences until a result shows the streams, at best with several samples.
+
+    DataError if none can be mapped, or more fail than the budget holds; ValueError if nothing
+    is made of any.
+    """
+    wrong: list[DataError] = []
+    look: FirstLook | None = None
+    batches = one_pass(opened.corpus, opened.opening.ledger, 1)
+    try:
+        for number, (numbers, batch) in enumerate(batches):
+            if look is not None and number >= _MOST_TRIED:
+                break
+            if len(numbers) == 0:
+                continue
+            found = _look_at(opened, numbers, batch)
+            if isinstance(found, FirstLook):
+                look = look or found
+                if opened.corpus.core.common_size or found.form.size(found.form.like) > 1:
+                    return found
+                continue
+            wrong += [found] if found else []
+            if len(wrong) > opened.opening.ledger.num_left:
+                raise wrong[0]
+    finally:
+        batches.close()
+    if look is not None:
+        return look
+    if wrong:
+        raise wrong[0]
+    raise ValueError(f"nothing is left: {opened.map} makes no samples of any sequence")
+
+
+def _look_at(
+    opened: OpenedMap, numbers: NDArray[np.uint64], batch: _core.engine.Batch
+) -> FirstLook | DataError | None:
+    """Return the streams that a sequence shows, its error, or None if the result is empty."""
+    wanted = opened.map
+    form = SampleForm(StreamDefs(), "sequence", str(wanted))
+    task = opened.task(output_alone, form, numbers, batch)
+    looked: Measured = opened.opening.workers.run_first(task)
+    if looked.wrong:
+        return looked.wrong[0]
+    (found,) = looked.made
+    if isinstance(found, list):
+        if wanted.size != "measured":
+            problem = "returned a list; one that makes several says size='measured'"
+            return task.error(0, problem)
+        if not found:
+            return None
+        found = found[0]
+    if not isinstance(found, Mapping):
+        return task.error(0, no_dict(found))
+    if not found:
+        return task.error(0, "returned no stream")
+    definitions = wanted.streams
+    if definitions is None:
+        known = {info.name: info.definition.of_form() for info in opened.corpus.streams}
+        definitions = StreamDefs(
+            {
+                name: replace(known.get(name, StreamDef()), **wanted.declared(name))
+                for name in map(str, found)
+            }
+        )
+    try:
+        return FirstLook.of(found, definitions, str(wanted))
+    except WrongSamples as error:
+        if wanted.size != "same" and error.stream is None:
+            return None
+        return task.error(0, str(error), error.stream)
 
 
 @dataclass(frozen=True)
@@ -178,7 +294,7 @@ def measure(
     elif callable(wanted.size):
         found = _declared_sizes(opened, wanted.size)
     else:
-        found = _measured(opened, partial(opened.task, MeasuringTask, look.form))
+        found = _measured(opened, partial(opened.task, sizes_made, look.form))
     kept = found.counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
@@ -195,7 +311,7 @@ def filtered(corpus: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpu
     opening.workers.check(wanted)
     opened = OpenedMap(StoredStreams(corpus), wanted, opening)
     form = SampleForm(StreamDefs(), "sequence", str(wanted))
-    kept = _measured(opened, partial(opened.task, FilteringTask, form)).counts > 0
+    kept = _measured(opened, partial(opened.task, size_if_kept, form)).counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} keeps no sequence")
     return corpus.keep(kept)
@@ -232,15 +348,45 @@ def _lengths_of(
     function = lengths.of_heads if heads else lengths
     wanted = replace(opened.map, function=function, random=False, batched=False)
     asked = replace(opened, map=wanted)
-    names, are_cut = lengths.streams, bool(heads)
-    task = partial(asked.task, LengthsTask, look.form, names=names, are_cut=are_cut)
+    found = partial(lengths_found, names=lengths.streams, are_cut=bool(heads))
+    task = partial(asked.task, found, look.form)
     how = f"{lengths.name}, of {heads}" if heads else lengths.name
     words = _measured(opened, task, how, heads)
-    sizes, carried = sizes_and_counts(
+    sizes, carried = _sizes_and_counts(
         words.values, words.counts, lengths.streams, look.definitions
     )
     firsts = words.values[np.cumsum(words.counts) - words.counts]
     return sizes, carried, (words.counts == 1) & (firsts == UNKNOWN)
+
+
+def _sizes_and_counts(
+    found: NDArray[np.uint32],
+    counts: NDArray[np.uint32],
+    names: Sequence[str],
+    defs: StreamDefs,
+) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]]]:
+    """Return sizes of sequences, and their counts of carried streams."""
+    for name in names:
+        if name not in defs:
+            raise ValueError(
+                f"size= says the length of {name!r}, the map makes: {', '.join(defs)}"
+            )
+    sizing = [name for name in sizing_streams(defs) if name in names]
+    if not sizing:
+        raise ValueError(
+            f"size= says lengths of {', '.join(names)}, none of which defines the size of a "
+            "sequence"
+        )
+    is_whole = counts > 1
+    lengths = dict.fromkeys(names, np.zeros(0, np.uint32))
+    words = found[np.repeat(is_whole, counts)].reshape(-1, len(names) + 1) - np.uint32(1)
+    for column, name in enumerate(names, 1):
+        lengths[name] = np.zeros(len(counts), np.uint32)
+        lengths[name][is_whole] = words[:, column]
+    sizes = np.max([lengths[name] for name in sizing], 0)
+    sizes[~is_whole] = 1  # their places on the timeline
+    carried = {name: one for name, one in lengths.items() if defs[name].carried}
+    return sizes, carried
 
 
 def _declared_sizes(opened: OpenedMap, size_of: SizeOf) -> PassFindings:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import shown
+from sweephand.maps.functions import KnownMap
 from sweephand.maps.kept_pass import KeptPass, PassFindings, batches
 from sweephand.maps.key import Key
-from sweephand.maps.known_map import KnownMap
-from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.sequence_map import StoredStreams
 from sweephand.maps.workers import OpenContext
 
 _TEXT = "utf-8", "surrogateescape"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +16,13 @@ from sweephand.corpus.calls import copied
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
+from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.errors import DataError, shown
+from sweephand.maps.functions import Lengths
 from sweephand.maps.key import Key, KeyContext
-from sweephand.maps.known_map import Lengths, check_lengths
-from sweephand.maps.sequence_map import SequenceMap, Sequences
-from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.sequence_map import SequenceMap, StoredStreams, StreamSequences
 from sweephand.maps.workers import OpenContext
 from sweephand.run.processes import Progress
-
-TaskT = TypeVar("TaskT", bound="MapTask")
 
 
 @dataclass(frozen=True)
@@ -44,22 +40,24 @@ class OpenedMap:
 
     def task(
         self,
-        kind: type[TaskT],
+        look: Look,
         form: SampleForm,
         numbers: NDArray[np.uint64],
         batch: _core.engine.Batch,
-        **more: Any,
-    ) -> TaskT:
-        """Return the task for the sequences of a batch whose sizes are not known yet.
-
-        Keys are those of sweep 0.
-        """
+    ) -> MapTask:
+        """Return the task of looking at the sequences of a batch, with keys of sweep 0."""
         ids = self.corpus.ids.names(numbers)
-        none = [0] * len(ids)
-        if self.map.random:
-            context = KeyContext(self.opening.seed, self.map.name, self.map.version)
-            more |= {"context": context, "sweeps": none}
-        return kind(self.map, form, self.stored.sequences_of(batch), ids, none, **more)
+        context = KeyContext(self.opening.seed, self.map.name, self.map.version)
+        return MapTask(
+            self.map,
+            form,
+            self.stored.sequences_of(batch),
+            ids,
+            [0] * len(ids),
+            context=context if self.map.random else None,
+            sweeps=[0] * len(ids),
+            look=look,
+        )
 
 
 _OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
@@ -82,7 +80,8 @@ class MapTask:
 
     map: SequenceMap
     form: SampleForm  # of what it returns
-    sequences: Sequences  # per stream what the map is given
+    # per stream the samples of every sequence: arrays (samples, *shape), CSR matrices, objects
+    sequences: Mapping[str, StreamSequences]
     ids: Sequence[str]  # of the sequences
     sizes: Sequence[int]  # what each must have, in samples
     # of each which one it is of how many that the map makes of one sequence; None: it makes one
@@ -91,6 +90,7 @@ class MapTask:
     context: KeyContext | None = None  # of the keys; None: the map asks for none
     # of the sequences, for their keys; empty if there are none
     sweeps: Sequence[int] = ()
+    look: Look | None = None  # returns the sizes of a result, which are wanted in its place
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -158,12 +158,12 @@ class MapTask:
         """Return the result of a sequence that is given up."""
         return self.finish([self.error(0, reason)], [0.0])
 
-    def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> Any:
-        """Return the result of the map's outputs, each of which is an error if it is wrong.
-
-        An output is copied before the next call, as a function may use a buffer again. What is
-        like the first result, of numbers or texts, is looked at by the core alone.
-        """
+    def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> MapResult | Measured:
+        """Return the result of the map's outputs, each of which is an error if it is wrong."""
+        if self.look is not None:
+            return self._looked_at(self.look, outputs, seconds)
+        # An output is copied before the next call, as a function may use a buffer again. What
+        # is like the first result, of numbers or texts, is looked at by the core alone.
         columns = self.form.begin_columns(self.sizes)
         is_plain = self.parts is None and not isinstance(self.map.size, Lengths)
         wrong: dict[int, DataError] = {}
@@ -175,8 +175,23 @@ class MapTask:
                 wrong[number] = made
                 made = self.form.like  # in its place, and never delivered
             columns.append_checked(self.form.checked(made))
-        columns_of = self.form.end_columns(columns)
-        return MapResult(columns_of, wrong, len(seconds), sum(seconds))
+        found = self.form.end_columns(columns)
+        return MapResult(found, wrong, len(seconds), sum(seconds))
+
+    def _looked_at(
+        self, look: Look, outputs: Iterable[Any], seconds: Sequence[float]
+    ) -> Measured:
+        measured = Measured()
+        for number, found in enumerate(outputs):
+            try:
+                if isinstance(found, DataError):
+                    raise found
+                measured.sizes.append(look(self, number, found, measured))
+            except DataError as error:
+                measured.wrong[number] = error
+                measured.sizes.append([1])  # its place on the timeline
+        measured.calls, measured.seconds = len(seconds), sum(seconds)
+        return measured
 
     def _one_by_one(self, progress: Progress, seconds: list[float]) -> Iterator[Any]:
         """Yield the map's output for each sequence, or its error; add how long it took."""
@@ -233,13 +248,13 @@ class MapTask:
     def _samples(self, number: int, found: Any) -> Samples | DataError:
         """Return the samples of the map's output for a sequence."""
         if self.parts is not None:
-            part, count = self.parts[number]
+            part, num_parts = self.parts[number]
             if not isinstance(found, list):
                 found = [found]
-            if len(found) != count:
+            if len(found) != num_parts:
                 return self.error(
                     number,
-                    f"made {len(found)} sequences where {count} were measured; if it is "
+                    f"made {len(found)} sequences where {num_parts} were measured; if it is "
                     "another map than it was, give it another version=",
                 )
             found = found[part]
@@ -253,9 +268,14 @@ class MapTask:
         if isinstance(self.map.size, Lengths):
             sequence = {name: one[number] for name, one in self.sequences.items()}
             try:
-                check_lengths(self.map.size, sequence, samples)
+                lengths = self.map.size(sequence)
             except ValueError as error:
                 return self.error(number, str(error))
+            for name, length in lengths.items():
+                if name in samples and (own := count(samples[name])) != length:
+                    told = f"of {name!r} where size= said {length}"
+                    problem = f"returned {own} samples {told}; it must do the same every time"
+                    return self.error(number, problem)
         return samples
 
     def convert(self, number: int, found: Any, *, may_be_empty: bool = False) -> Samples:
@@ -307,7 +327,7 @@ class Measured:
     wrong: dict[int, DataError] = field(default_factory=dict)  # by numbers among these
     several: bool = False  # the map returned a list of sequences
     # of each sequence what is made of it; nothing where only sizes are wanted
-    made: list[list[Samples]] = field(default_factory=list)
+    made: list[Any] = field(default_factory=list)
     calls: int = 0  # of the map, and the seconds that they took
     seconds: float = 0.0
     is_clean: bool = True  # whether none of them is damaged, as they are stored or by the map
@@ -320,85 +340,64 @@ class Measured:
         self.is_clean = self.is_clean and other.is_clean and not other.wrong
 
 
-@dataclass(frozen=True)
-class SizesTask(MapTask, ABC):
-    """Task that looks at the results of a map for their sizes."""
-
-    def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> Measured:
-        """Look at the results."""
-        measured = Measured()
-        for number, found in enumerate(outputs):
-            try:
-                if isinstance(found, DataError):
-                    raise found
-                measured.sizes.append(self.look(number, found, measured))
-            except DataError as error:
-                measured.wrong[number] = error
-                measured.sizes.append([1])  # its place on the timeline
-        measured.calls, measured.seconds = len(seconds), sum(seconds)
-        return measured
-
-    @abstractmethod
-    def look(self, number: int, found: Any, measured: Measured) -> list[int]:
-        """Return the sizes of a result, or raise DataError."""
+Look = Callable[[MapTask, int, Any, Measured], list[int]]
+"""Returns the sizes of the output for the sequence of a number, or raises DataError."""
 
 
-@dataclass(frozen=True)
-class MeasuringTask(SizesTask):
-    """Task that measures the sequences that a map makes."""
-
-    keeps: bool = False  # whether what is made is wanted, too
-
-    def look(self, number: int, found: Any, measured: Measured) -> list[int]:
-        """Return the size of each sequence that is made."""
-        is_list = isinstance(found, list)
-        measured.several = measured.several or is_list
-        several = found if is_list else [found]
-        # What is kept is copied, as a function may use a buffer again.
-        converted = [
-            self.convert(number, one, may_be_empty=True)
-            for one in (copied(several) if self.keeps else several)
-        ]
-        made = [samples for samples in converted if self.form.size(samples)]
-        if self.keeps:
-            measured.made.append(made)
-        return [self.form.size(samples) for samples in made]
+def sizes_made(
+    task: MapTask, number: int, found: Any, measured: Measured, *, keeps: bool = False
+) -> list[int]:
+    """Return the size of each sequence that is made; `keeps` if these are wanted, too."""
+    is_list = isinstance(found, list)
+    measured.several = measured.several or is_list
+    several = found if is_list else [found]
+    # What is kept is copied, as a function may use a buffer again.
+    converted = [
+        task.convert(number, one, may_be_empty=True)
+        for one in (copied(several) if keeps else several)
+    ]
+    made = [samples for samples in converted if task.form.size(samples)]
+    if keeps:
+        measured.made.append(made)
+    return [task.form.size(samples) for samples in made]
 
 
-@dataclass(frozen=True)
-class FilteringTask(SizesTask):
-    """Task that asks a filter which sequences are kept."""
-
-    def look(self, number: int, found: Any, measured: Measured) -> list[int]:
-        """Return 1 for a sequence that is kept."""
-        if isinstance(found, bool | np.bool_):
-            return [1] if found else []
-        kind = type(found).__name__
-        raise self.error(number, f"returned {kind}, and neither True nor False")
+def size_if_kept(task: MapTask, number: int, found: Any, measured: Measured) -> list[int]:
+    """Return 1 for a sequence that a filter keeps."""
+    if isinstance(found, bool | np.bool_):
+        return [1] if found else []
+    kind = type(found).__name__
+    raise task.error(number, f"returned {kind}, and neither True nor False")
 
 
-@dataclass(frozen=True)
-class LengthsTask(SizesTask):
-    """Task that asks for lengths, as a map whose function is a `Lengths`.
+def lengths_found(
+    task: MapTask,
+    number: int,
+    found: Any,
+    measured: Measured,
+    *,
+    names: tuple[str, ...],
+    are_cut: bool,
+) -> list[int]:
+    """Return the lengths of streams as sizes, of a map whose function is a `Lengths`.
 
-    Of every sequence it returns 1 and each length plus 1, of one that is damaged the 1 alone,
-    and `UNKNOWN` of one that heads do not tell: so they are kept as sizes are, above 0.
+    Of every sequence it is 1 and each length plus 1, of one that is damaged the 1 alone, and
+    `UNKNOWN` of one that samples do not tell that are cut to heads: so they are kept as sizes
+    are, above 0.
     """
+    if found is None and are_cut:
+        return [UNKNOWN]
+    lengths = [1]
+    for name in names:
+        length = whole_number(found[name])
+        if length is None or not 0 <= length <= _MOST:
+            problem = f"must have a length in [0, 2^32 - 2], size= said {shown(found[name])}"
+            raise task.error(number, problem, name)
+        lengths.append(length + 1)
+    return lengths
 
-    names: tuple[str, ...] = ()
-    are_cut: bool = False  # whether samples are cut to `Lengths.heads`
 
-    def look(self, number: int, found: Any, measured: Measured) -> list[int]:
-        """Return the lengths as sizes."""
-        if found is None and self.are_cut:
-            return [UNKNOWN]
-        lengths = [1]
-        for name in self.names:
-            length = whole_number(found[name])
-            if length is None or not 0 <= length <= _MOST:
-                problem = (
-                    f"must have a length in [0, 2^32 - 2], size= said {shown(found[name])}"
-                )
-                raise self.error(number, problem, name)
-            lengths.append(length + 1)
-        return lengths
+def output_alone(task: MapTask, number: int, found: Any, measured: Measured) -> list[int]:
+    """Keep a copy of what the map returned."""
+    measured.made.append(copied(found))
+    return []

@@ -163,7 +163,7 @@ class MapWorkers:
 
     def run(self, task: Any) -> list[Any]:
         """Map sequences; the parts come in their order."""
-        pace = self._paces.setdefault((type(task), task.map.fingerprint), CallTimes())
+        pace = self._paces.setdefault((task.look, task.map.fingerprint), CallTimes())
         made = self._watched(task, pace)
         done = sum(one.calls for one in made)
         if made and done == len(task):

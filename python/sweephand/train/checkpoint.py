@@ -36,8 +36,7 @@ import numpy as np
 
 from sweephand.errors import StateError
 from sweephand.run.locks import UNSUPPORTED, FileLock
-from sweephand.run.strict_json import of_json, to_json
-from sweephand.run.writing import new_file, sync_folder
+from sweephand.run.writing import new_file, of_json, sync_folder, to_json
 from sweephand.train.states import Sink, open_regular, plain
 
 logger = logging.getLogger("sweephand")

@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from sweephand.run.strict_json import to_json
-from sweephand.run.writing import writing
+from sweephand.run.writing import to_json, writing
 from sweephand.train.arguments import check_path
 from sweephand.train.records import PeriodicWriter, Record, tracker_figures
 

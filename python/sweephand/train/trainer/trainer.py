@@ -21,7 +21,7 @@ from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.errors import ArgumentTypeError, LossScaleError, StateError, shown
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.run.strict_json import of_json, to_json
+from sweephand.run.writing import of_json, to_json
 from sweephand.train.arguments import check_kind, check_path
 from sweephand.train.checkpoint import (
     Checkpoint,

@@ -1,8 +1,9 @@
-"""Digest of a user's function: of its pickle, with code in place of the names of functions.
+"""Functions of users by their digests, and functions of ours that declare their options.
 
-It covers code, constants, defaults, closures, the globals that the code names, and objects
-with the code of their classes. A function or class of a library is its name. It is that of one
-version of Python, whose code it is.
+A digest is that of a pickle, with code in place of the names of functions. It covers code,
+constants, defaults, closures, the globals that the code names, and objects with the code of
+their classes. A function or class of a library is its name. It is that of one version of
+Python, whose code it is.
 """
 
 from __future__ import annotations
@@ -11,13 +12,100 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from hashlib import blake2b
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from sweephand.maps.known_map import KnownMap
+from sweephand.maps.key import Key
+
+if TYPE_CHECKING:
+    from sweephand.corpus.corpus import Corpus
+    from sweephand.maps.workers import OpenContext
+
+
+class Lengths(ABC):
+    """Lengths of the streams that a map makes of a sequence, as ``size=`` of a map.
+
+    Attributes
+    ----------
+    name : str
+        All that decides what it returns: what is measured is kept under it.
+    streams : tuple of str
+        Those whose lengths it returns.
+    heads : dict of int
+        By stream of ``bytes``, how many of a sample are enough for most sequences.
+    max_bytes : int or None
+        As of a `KnownMap`.
+    """
+
+    name: str
+    streams: tuple[str, ...]
+    heads: Mapping[str, int] = {}
+    max_bytes: int | None = None
+
+    def within(self, max_bytes: int) -> Self:
+        """Return the same for a source of so much memory."""
+        made = copy(self)
+        object.__setattr__(made, "max_bytes", max_bytes)  # of a frozen class too
+        return made
+
+    @abstractmethod
+    def __call__(self, sequence: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return the length of each of the streams; ValueError if the sequence has none."""
+
+    def of_heads(self, sequence: Mapping[str, Any]) -> Mapping[str, int] | None:
+        """Return the lengths where samples are cut to `heads`; None if these are not enough."""
+        return self(sequence)
+
+
+class KnownMap(ABC):
+    """A function of a sequence that declares the options of `Deserializer.map` itself.
+
+    Attributes
+    ----------
+    name : str
+    is_random : bool
+        True if it takes a key.
+    variant : str
+        What else its values depend on, in the fingerprint of a state; keys do not.
+    functions : tuple, optional
+        Functions of the user that its values depend on beside what its name says; by default
+        all of its attributes decide.
+    size : {"same", "measured"}, callable or Lengths
+        What it does to sizes.
+    max_bytes : int or None
+        Memory that a call may take, by the source; None: as much as the machine has.
+    """
+
+    name: str
+    is_random: bool = False
+    variant: str = ""
+    functions: tuple[Callable[..., Any], ...] | None = None
+    size: Literal["same", "measured"] | Callable[[Mapping[str, int], Key], int] | Lengths = (
+        "same"
+    )
+    max_bytes: int | None = None
+
+    def learned(self, corpus: Corpus, opening: OpenContext) -> KnownMap:
+        """Return the map with all that it learns from a corpus when that is opened."""
+        return self
+
+    def classes(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of classes, by the stream that has their numbers."""
+        return {}
+
+    def declared(self, stream: str) -> Mapping[str, Any]:
+        """Return declarations of a stream: ``loss_mask``, ``parts`` or ``carried``."""
+        return {}
+
+    @abstractmethod
+    def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
+        """Return the mapped sequence."""
+
 
 _SEPARATOR, _NONE = "\x1f", "?"  # before a digest; and in place of one, before the reason
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), tuple)
