@@ -87,7 +87,6 @@ SEES = {
     "loans": {"corpus", "layouts", "minibatch", "source"},
     "lengths": {"corpus", "deserializers", "layouts", "maps", "minibatch", "source"},
     "train": {"corpus", "events", "files", "layouts", "minibatch", "run", "source"},
-    "terminal": set(),
 }
 ABOVE = {
     "__init__",
@@ -167,7 +166,7 @@ def test_packages_that_are_heavy_are_imported_when_they_are_needed() -> None:
     assert not [
         (module, name)
         for module, path in modules().items()
-        if not module.startswith(("terminal", "torch", "ext."))
+        if not module.startswith(("cli.screen", "torch", "ext."))
         for name, is_late in imports(path)
         if name.split(".")[0] in heavy and not is_late
     ]

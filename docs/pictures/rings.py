@@ -17,7 +17,6 @@ from tests.imports import imports, module_of, modules
 ANGLES = {
     "base": 0.0,
     "run": 0.66,
-    "terminal": 0.24,
     "files": 0.83,
     "events": 0.5,
     "corpus": 0.96,

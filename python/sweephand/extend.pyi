@@ -10,8 +10,8 @@ from sweephand.base.checks import check_number as check_number
 from sweephand.base.memory import check_memory as check_memory
 from sweephand.base.pictures import MOST_PIXEL_BYTES as MOST_PIXEL_BYTES
 from sweephand.base.pictures import open_picture as open_picture
-from sweephand.cli.answers import Answer as Answer
-from sweephand.cli.answers import WrongUsage as WrongUsage
+from sweephand.cli import Answer as Answer
+from sweephand.cli import WrongUsage as WrongUsage
 from sweephand.cli.options import add_corpus as add_corpus
 from sweephand.cli.options import add_layout as add_layout
 from sweephand.cli.options import add_order as add_order
@@ -24,6 +24,8 @@ from sweephand.cli.options import object_of_script as object_of_script
 from sweephand.cli.options import open_either as open_either
 from sweephand.cli.options import option as option
 from sweephand.cli.options import whole as whole
+from sweephand.cli.screen import Screen as Screen
+from sweephand.cli.screen import in_count as in_count
 from sweephand.corpus import chunks as chunks
 from sweephand.corpus.chunks import make_chunk as make_chunk
 from sweephand.corpus.columns import ColumnData as ColumnData
@@ -157,8 +159,6 @@ from sweephand.source.plan import WholePlans as WholePlans
 from sweephand.source.schedules.schedule import Number as Number
 from sweephand.source.schedules.schedule import Schedule as Schedule
 from sweephand.source.schedules.schedule import StepSchedule as StepSchedule
-from sweephand.terminal.numbers import in_count as in_count
-from sweephand.terminal.screen import Screen as Screen
 from sweephand.train.arguments import check_decay as check_decay
 from sweephand.train.arguments import check_kind as check_kind
 from sweephand.train.arguments import check_path as check_path

@@ -85,8 +85,6 @@ def test_plan_compares_layouts_as_sources_deliver_them(tmp_path: Path, call: Cal
         assert found["shapes"] == len({shape for step in grids for shape in step})
         assert found["waste"] == pytest.approx(1 - LENGTHS.sum() / cells.sum())
         assert found["cells_per_step"] == pytest.approx(cells.sum(axis=1).mean())
-        rows = np.array(grids)[:, :, 0].sum(axis=1).mean()
-        assert found["rows_per_step"] == pytest.approx(rows)
         worst = (cells.max(axis=1) / cells.mean(axis=1) - 1).mean()
         assert found["imbalance"] == pytest.approx(worst)
 
@@ -117,7 +115,6 @@ def test_plan_tells_the_window(tokens: Path, call: Call) -> None:
     chunks = ["--size", 200, "--chunk-size", 10, "--json"]
     uniform = call("plan", tokens, *chunks).facts
     assert uniform["uniform"]
-    assert uniform["predicted_variance_ratio"] == 1
     window = call("plan", tokens, *chunks, "--window-chunks", 12, "--lanes", 4).facts
     assert not window["uniform"]
     assert (window["block_chunks"], window["open_chunks"], window["num_chunks"]) == (3, 12, 30)
@@ -125,9 +122,7 @@ def test_plan_tells_the_window(tokens: Path, call: Call) -> None:
         "plan", tokens, *chunks, "--window-samples", LENGTHS.sum() * 2 // 5, "--lanes", 4
     ).facts
     assert per_sample["block_chunks"] == 2  # 2/5 of 30 chunks over 4 lanes, rounded down
-    straight = call("plan", tokens, *chunks, "--no-shuffle").facts
-    assert not straight["shuffled"]
-    assert straight["predicted_variance_ratio"] is None
+    assert not call("plan", tokens, *chunks, "--no-shuffle").facts["shuffled"]
 
 
 @pytest.mark.parametrize("step", [0, 7, 41])

@@ -53,7 +53,6 @@ MISTAKES = [
     Typed("find train.npz 7", 1, ("here ids look like 'train.npz__0'",)),
     Typed("bench train.npz --seconds never", 2, ("--seconds",)),
     Typed("demo --steps 3", 1, ("needs 20 steps or more, got 3",), nothing),
-    Typed("index absent --clean", 1, ("there is no file or folder 'absent'",), nothing),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -107,39 +106,6 @@ def test_our_own_folders_and_patterns_pass_it_over(make: Make, data: Path, cache
     assert main(["info", str(data), "--json"]) == 0
     listed = find_files(str(data / "*")).files
     assert [file.name for file in listed] == [n for n in kept if not n.startswith(".")]
-
-
-# -- cleaning --
-@each_format
-def test_clean_removes_all_indexes_and_nothing_else(
-    make: Make, data: Path, cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make(data, corpus_for(make))
-    before = names_in(data)
-    other = cache / "other.txt"
-    assert count(open_it(make, data, index="cache")) == 40
-    shutil.copytree(cache, data.parent / "kept")
-    shutil.rmtree(cache)
-    assert count(open_it(make, data)) == 40
-    shutil.copytree(data.parent / "kept", cache)
-    other.write_text("mine")
-    (cache / ".of-another.sweephand-index").write_text("damaged")
-    assert main(["index", str(data), "--clean", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["removed"]) == 2
-    assert names_in(data) == before
-    assert names_in(cache) == [".of-another.sweephand-index", "other.txt"]
-    assert main(["index", str(data), "--clean"]) == 0
-    assert capsys.readouterr().out == "there is no index to remove\n"
-    assert count(open_it(make, data)) == 40
-
-
-def test_what_others_keep_in_the_hidden_folder_stays(data: Path) -> None:
-    jsonl(data, varied())
-    (data / ".sweephand").mkdir()
-    (data / ".sweephand" / "notes.txt").write_text("mine")
-    assert count(open_it(jsonl, data)) == 40
-    assert main(["index", str(data), "--clean"]) == 0
-    assert names_in(data / ".sweephand") == ["notes.txt"]
 
 
 def test_a_hidden_folder_that_is_a_link_is_not_written_through(

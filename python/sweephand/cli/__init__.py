@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -11,27 +14,37 @@ from functools import cache
 from importlib import import_module
 from textwrap import fill
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import sweephand
 from sweephand.base.public_names import entry_points
-from sweephand.cli.answers import Answer, WrongUsage, error_facts, write_json
 from sweephand.errors import DataError, printable
 
 _CORE = ("demo", "info", "index", "plan", "bench", "verify", "trace", "find", "events")
 _GROUP = "sweephand.commands"  # of entry points, whose names are commands and values modules
 
+Answer = dict[str, Any]  # of a command under --json: its facts, or the error in place of them
+
+_PLACE = ("file", "offset", "line", "chunk", "stream", "sequence")
+_CODES: dict[type[BaseException], str] = {
+    KeyboardInterrupt: "interrupted",
+    ImportError: "missing-package",
+    OSError: "unreadable-file",
+    BaseException: "wrong-call",
+}
 # Errors that a user or the data can cause; anything else is a bug and shows its traceback.
-_EXPECTED = (
-    DataError,
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    OSError,
-    ImportError,
-    OverflowError,
-)
+_EXPECTED = DataError, ValueError, LookupError, TypeError, OSError, ImportError, OverflowError
+
+
+class WrongUsage(Exception):
+    """The words of a command line make no sense; `usage` says how it is called."""
+
+    code = "wrong-usage"
+
+    def __init__(self, message: str, program: str, usage: str) -> None:
+        super().__init__(message)
+        self.command = program.partition(" ")[2]
+        self.usage = usage
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -78,10 +91,51 @@ def _fail(error: BaseException, reason: str, command: str, code: int, is_json: b
     """Print an error, in one line or as JSON, and return the exit code."""
     message = printable(" ".join(reason.split()))
     if is_json:
-        write_json(error_facts(error, message, command))
+        _write_json(_error_facts(error, message, command))
     elif code != 130:
         print(f"sweephand {command}".rstrip() + f": {message}", file=sys.stderr)
     return code
+
+
+def _error_facts(error: BaseException, message: str, command: str) -> Answer:
+    """Return an error as facts."""
+    place = {name: getattr(error, name, None) for name in _PLACE}
+    if isinstance(error, OSError):
+        place["file"] = error.filename
+    return {
+        "ok": False,
+        "code": getattr(error, "code", None)
+        or next(code for kind, code in _CODES.items() if isinstance(error, kind)),
+        "error": message,
+        "where": {
+            "command": command or None,
+            **{name: value for name, value in place.items() if value is not None},
+        },
+        "hint": _hint(error, message, command),
+    }
+
+
+def _hint(error: BaseException, message: str, command: str) -> str | None:
+    """Return the part of a message that advises the user."""
+    if isinstance(error, WrongUsage):
+        return f"sweephand {command}".rstrip() + " --help"
+    if install := re.search(r"pip install \S+", message):
+        return install[0]
+    return message.rpartition("; ")[2] if "; " in message else None
+
+
+def _write_json(facts: Answer) -> None:
+    """Write facts to standard output; numbers that JSON lacks, such as NaN, become null."""
+    json.dump(_plain(facts), sys.stdout, indent=2, allow_nan=False, default=str)
+    print()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parser() -> argparse.ArgumentParser:
@@ -124,7 +178,7 @@ def _command(name: str) -> ModuleType:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from sweephand.terminal.screen import Screen
+    from sweephand.cli.screen import Screen
 
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
@@ -133,7 +187,7 @@ def _run(parsed: argparse.Namespace) -> int:
             parsed, Screen(quiet=parsed.json)
         )
     if parsed.json:
-        write_json(facts)
+        _write_json(facts)
     sys.stdout.flush()
     return 0 if facts["ok"] else 1
 

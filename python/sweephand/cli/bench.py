@@ -23,13 +23,11 @@ from sweephand.cli.options import (
     minibatch_size,
     open_corpus,
     option,
-    seconds,
     whole,
 )
+from sweephand.cli.screen import Screen, in_bytes, in_count
 from sweephand.layouts.by_name import layout_of_length
 from sweephand.source.limits import INFINITELY_REPEAT
-from sweephand.terminal.numbers import in_bytes, in_count, in_rate
-from sweephand.terminal.screen import Screen
 
 _ROUNDS = 7
 _COPIED_BYTES = 64 << 20  # beyond the caches
@@ -43,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_order(parser)
     add_layout(parser, "ragged", "ragged by default")
     option(parser, "--threads N", whole, "half of the cores by default")
-    option(parser, "--seconds S", seconds, f"of each of {_ROUNDS} rounds, 0.5 by default", 0.5)
+    option(parser, "--seconds S", float, f"of each of {_ROUNDS} rounds, 0.5 by default", 0.5)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
@@ -75,7 +73,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
                 made = (after["bytes_assembled"] - before["bytes_assembled"]) / elapsed
                 copied = copies * _COPIED_BYTES / copying
                 rounds.append((samples, made, copied, made / copied))
-                advance(1, f"{in_rate(samples)} samples/s")
+                advance(1, f"{samples:,.0f} samples/s")
     figures = {
         name: {"median": float(np.median(column)), "min": min(column), "max": max(column)}
         for name, column in zip(_SHOWN, zip(*rounds, strict=True), strict=True)
@@ -103,7 +101,7 @@ def _repeat(work: Callable[[], object], wanted_seconds: float) -> tuple[int, flo
         work()
         number += 1
         elapsed = time.perf_counter() - begin
-        if elapsed >= wanted_seconds:
+        if not elapsed < wanted_seconds:  # a NaN is no time to wait for
             return number, elapsed
 
 
@@ -112,7 +110,7 @@ def _bytes_rate(number: float) -> str:
 
 
 _SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
-    "samples_per_second": ("samples/s", in_rate),
+    "samples_per_second": ("samples/s", "{:,.0f}".format),
     "bytes_per_second": ("bytes", _bytes_rate),
     "memcpy_bytes_per_second": ("memcpy, one thread", _bytes_rate),
     "ratio_to_memcpy": ("bytes over memcpy", "{:.2f}".format),

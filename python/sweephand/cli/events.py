@@ -22,13 +22,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from sweephand.cli.answers import Answer, WrongUsage
+from sweephand.cli import Answer, WrongUsage
 from sweephand.cli.options import option, whole
+from sweephand.cli.screen import Screen, in_count
 from sweephand.events.event import Ban, Event, MapVersion, Skip, Weights
 from sweephand.events.event_file import append, load, renew
 from sweephand.events.event_list import EventList
-from sweephand.terminal.numbers import in_count
-from sweephand.terminal.screen import Screen
 
 _RENEW = "renew"
 

@@ -17,12 +17,11 @@ from sweephand.cli.options import (
     make_source,
     open_corpus,
     option,
-    step_at_time,
     whole,
 )
+from sweephand.cli.screen import Screen, in_count
 from sweephand.source.limits import INFINITELY_REPEAT
-from sweephand.terminal.numbers import in_count
-from sweephand.terminal.screen import Screen
+from sweephand.source.source import MinibatchSource
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +42,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         time = source.find(arguments.id, arguments.sweep)
         step = None
         if arguments.size is not None:
-            step = step_at_time(source, arguments.size, time, screen)
+            step = _step_at(source, arguments.size, time, screen)
     facts: dict[str, Any] = {
         "id": arguments.id,
         "sweep": arguments.sweep,
@@ -60,3 +59,16 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         shown["step"] = f"{in_count(step)}, of {in_count(arguments.size)} samples each"
     screen.facts(shown)
     return facts
+
+
+def _step_at(source: MinibatchSource, size: int, time: int, screen: Screen) -> int:
+    """Return the step that delivers the sample at a nominal time; nothing is read."""
+    if source.num_samples_per_sweep == source.num_sequences_per_sweep:  # of one sample each
+        return time // size
+    step = -1
+    with screen.progress("steps", time) as advance:
+        for step, planned in enumerate(source.plan(size, start=0)):  # noqa: B007
+            if time < planned.nominal_time + planned.global_num_samples:
+                break
+            advance(planned.global_num_samples)
+    return step

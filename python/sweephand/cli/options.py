@@ -7,7 +7,7 @@ import re
 import runpy
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from sweephand.deserializers import open_path
 from sweephand.deserializers.deserializer import Deserializer
@@ -15,24 +15,17 @@ from sweephand.events.event_file import load
 from sweephand.files.index_file import Keep
 from sweephand.layouts.by_name import layout_names
 from sweephand.mixtures.mixture import Mixture
-from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.options import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 from sweephand.source.plan import Plan
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal.screen import Screen
 
 _SEQUENCES_PER_MINIBATCH = 64
 _KEEP: dict[str, Keep] = {"auto": "auto", "cache": "cache", "none": None}
 
 
 def count(text: str) -> int:
-    """Read a positive number; underscores may group its digits.
-
-    Examples
-    --------
-    >>> count("16_384")
-    16384
-    """
+    """Read a positive number; underscores may group its digits."""
     number = whole(text)
     if number == 0:
         raise argparse.ArgumentTypeError(f"must be positive, got {text!r}")
@@ -47,25 +40,6 @@ def whole(text: str) -> int:
         number = -1
     if number < 0:
         raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
-    return number
-
-
-def window_samples(text: str) -> int:
-    """Read a window in samples; "sweep" is a window over the whole sweep.
-
-    Examples
-    --------
-    >>> window_samples("1_000_000")
-    1000000
-    """
-    return FULL_DATA_SWEEP if text == "sweep" else count(text)
-
-
-def seconds(text: str) -> float:
-    """Read a positive duration."""
-    number = float(text)
-    if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError(f"must be positive, got {text!r}")
     return number
 
 
@@ -125,8 +99,7 @@ def add_order(parser: argparse.ArgumentParser) -> None:
         "chunks that are open at a time; by default the whole corpus is shuffled as one, from "
         "a million unequal sequences on 512 chunks of 1,024 sequences",
     )
-    in_samples = "the same window, in samples; sweep: the whole corpus"
-    option(windows, "--window-samples N", window_samples, in_samples)
+    option(windows, "--window-samples N", count, "the same window, in samples")
     option(group, "--lanes N", count, "48 by default")
     option(group, "--events FILE", str, "what happens on the timeline: see sweephand events")
 
@@ -164,10 +137,19 @@ def open_either(
     arguments: argparse.Namespace,
     kinds: tuple[type[Deserializer | MinibatchSource], ...] = (Deserializer, MinibatchSource),
 ) -> Deserializer | MinibatchSource:
-    """Return the corpus that a command line describes, or the source that its script makes."""
-    by_script = of_script(arguments.paths, kinds)
-    if by_script is not None:
-        return by_script
+    """Return the corpus that a command line describes, or the source that its script makes.
+
+    What a script names may be a function that returns it.
+    """
+    if names_script(arguments.paths):
+        (path,) = arguments.paths
+        found = object_of_script(path)
+        if not isinstance(found, kinds) and callable(found):
+            found = found()
+        if not isinstance(found, kinds):
+            kind = type(found).__name__
+            raise ValueError(f"{path} is {kind}, and neither a corpus nor returns one")
+        return found
     return open_path.open(
         arguments.paths,
         chunk_size=arguments.chunk_size,
@@ -205,14 +187,7 @@ def delivered_once(corpus: Deserializer) -> Deserializer:
     return corpus.once() if isinstance(corpus, Mixture) else corpus
 
 
-class End(TypedDict, total=False):
-    """The end of a source, as its arguments."""
-
-    max_samples: int
-    max_sweeps: int
-
-
-def limits_of(corpus: Deserializer, max_sweeps: int) -> End:
+def limits_of(corpus: Deserializer, max_sweeps: int) -> dict[str, Any]:
     """Return where a source ends, as arguments of it.
 
     A mixture that goes round has no sweeps: it ends after as many samples as its corpora have.
@@ -233,85 +208,27 @@ def minibatch_size(arguments: argparse.Namespace, plan: Plan) -> int:
     return min(samples, -(-_SEQUENCES_PER_MINIBATCH * samples // sequences))
 
 
-_IN_SCRIPT = re.compile(r"(?P<script>.+\.py):(?P<name>[A-Za-z_]\w*)")
+_IN_SCRIPT = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 
 
 def names_script(paths: Sequence[str]) -> bool:
     """Return True if the paths are one script."""
     found = _IN_SCRIPT.fullmatch(paths[0]) if len(paths) == 1 else None
-    return found is not None and Path(found["script"]).is_file() and not Path(paths[0]).exists()
-
-
-def of_script(
-    paths: Sequence[str], kinds: tuple[type[Deserializer | MinibatchSource], ...]
-) -> Deserializer | MinibatchSource | None:
-    """Return the corpus or source that a script makes; None if no script is named.
-
-    The script is run, but not as a program: its part after ``if __name__ == "__main__"`` is
-    left out. A function of the name is called. ValueError if there is no such name in it, or it
-    is of none of the kinds.
-    """
-    if not names_script(paths):
-        return None
-    script, name, names = _run(paths[0])
-    if name not in names:
-        known = ", ".join(key for key, one in names.items() if isinstance(one, kinds))
-        raise ValueError(f"{script} has no {name!r}; its corpora are: {known or 'none'}")
-    found = names[name]
-    if not isinstance(found, kinds) and callable(found):
-        found = found()
-    if not isinstance(found, kinds):
-        kind = type(found).__name__
-        raise ValueError(f"{paths[0]} is {kind}, and neither a corpus nor returns one")
-    return found
+    return found is not None and Path(found[1]).is_file() and not Path(paths[0]).exists()
 
 
 def object_of_script(path: str) -> Any:
     """Return the object that ``SCRIPT.py:NAME`` names.
 
-    ValueError if it names no corpus, or the name is unknown.
+    The script is run, but not as a program: its part after ``if __name__ == "__main__"`` is
+    left out. ValueError if it names no object, or the name is unknown.
     """
-    script, name, names = _run(path)
+    found = _IN_SCRIPT.fullmatch(path)
+    if found is None:
+        raise ValueError(f"{path!r} names no object of a script, as SCRIPT.py:NAME does")
+    script, name = found.groups()
+    names = runpy.run_path(script, run_name="__sweephand__")
     if name not in names:
         there = ", ".join(key for key in names if not key.startswith("_"))
         raise ValueError(f"{script} has no {name!r}; it has: {there or 'none'}")
     return names[name]
-
-
-def _run(path: str) -> tuple[str, str, dict[str, Any]]:
-    """Run the script of ``SCRIPT.py:NAME``; return its path, the name, and all its names."""
-    found = _IN_SCRIPT.fullmatch(path)
-    if found is None:
-        raise ValueError(f"{path!r} names no object of a script, as SCRIPT.py:NAME does")
-    names = runpy.run_path(found["script"], run_name="__sweephand__")
-    return found["script"], found["name"], names
-
-
-def time_of_step(source: MinibatchSource, size: int, step: int, screen: Screen) -> int:
-    """Return the nominal time at which a step begins; nothing is read."""
-    if _has_unit_sequences(source):
-        return step * size
-    time = 0
-    with screen.progress("steps", step) as advance:
-        for _, planned in zip(range(step), source.plan(size, start=0), strict=False):
-            time = planned.nominal_time + planned.global_num_samples
-            advance(1)
-    return time
-
-
-def step_at_time(source: MinibatchSource, size: int, time: int, screen: Screen) -> int:
-    """Return the step that delivers the sample at a nominal time; nothing is read."""
-    if _has_unit_sequences(source):
-        return time // size
-    step = -1
-    with screen.progress("steps", time) as advance:
-        for step, planned in enumerate(source.plan(size, start=0)):  # noqa: B007
-            if time < planned.nominal_time + planned.global_num_samples:
-                break
-            advance(planned.global_num_samples)
-    return step
-
-
-def _has_unit_sequences(source: MinibatchSource) -> bool:
-    # No sequence has fewer than one sample.
-    return source.num_samples_per_sweep == source.num_sequences_per_sweep

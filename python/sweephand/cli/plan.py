@@ -1,8 +1,7 @@
 """Run dry: the steps of training, from the index alone; no payload is read.
 
 for example:
-  sweephand plan tokens.npz --size 16384 --workers 8
-  sweephand plan tokens.npz --size 16384 --chunk-size 256 --window-chunks 96
+  sweephand plan tokens.npz --size 16384 --window-chunks 96
   sweephand plan tokens.npz --size 16384 --workers 8 --balance samples
   sweephand plan tokens.npz --size 16384 --row-length 4096
 """
@@ -10,9 +9,8 @@ for example:
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +25,12 @@ from sweephand.cli.options import (
     open_corpus,
     option,
 )
+from sweephand.cli.screen import Screen, in_bytes, in_count, in_percent
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Bucketed, Packed
 from sweephand.layouts.attention import Attention
 from sweephand.source.open_corpus import flat_parts
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal.numbers import in_bytes, in_count, in_percent
-from sweephand.terminal.screen import Screen
 
 _BUCKETS = 16
 
@@ -77,7 +74,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "samples_per_step": _spread(steps.samples),
             "sequences_per_step": _spread(steps.sequences),
             "fill": float(steps.samples.mean() / size),
-            **_window_facts(source, size, steps),
+            **_window_facts(source, size),
         }
     if arguments.workers > 1:
         facts["share_samples"] = _spread(steps.shares)
@@ -88,107 +85,66 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     return facts
 
 
-def _window_facts(source: MinibatchSource, size: int, steps: _DryRun) -> dict[str, object]:
-    """Return the cost of the window, and its expected quality of shuffling."""
+def _window_facts(source: MinibatchSource, size: int) -> dict[str, object]:
+    """Return the window and its cost."""
     plan = source.timeline
     chunks, block, lanes = len(plan.corpus.chunk_starts), plan.block_chunks, plan.num_lanes
-    window = min(chunks, block * lanes)
-    # Lanes are read at one rate in samples: only where sequences are equal do minibatches draw
-    # evenly from them.
-    in_turn = lanes if plan.corpus.core.common_size else 1
-    predicted = predicted_variance_ratio(
-        float(steps.sequences.mean()), window, chunks, num_lanes=in_turn
-    )
-    is_uniform = block >= chunks
     return {
         "shuffled": plan.options.randomize,
-        "uniform": plan.options.randomize and is_uniform,
+        "uniform": plan.options.randomize and block >= chunks,
         "num_chunks": chunks,
         "num_lanes": lanes,
         "block_chunks": min(block, chunks),
-        "open_chunks": window,
+        "open_chunks": min(chunks, block * lanes),
         "memory_bound_bytes": source.memory_bound(size),
-        "predicted_variance_ratio": (1.0 if is_uniform else predicted)
-        if plan.options.randomize
-        else None,
     }
-
-
-def predicted_variance_ratio(
-    minibatch: float, window_chunks: float, num_chunks: float, *, num_lanes: int = 1
-) -> float:
-    """Return the variance of minibatch means over that of a uniform order, of a sorted corpus.
-
-    With one lane this is ``1 + minibatch / window_chunks * (1 - window_chunks / num_chunks)``,
-    less a term of order ``1 / window_chunks``. Lanes are read in turn, so every minibatch draws
-    evenly from them, and that takes the spread between lanes off. It is the mean over seeds: a
-    single sweep scatters around it by a third, less if it holds many windows.
-    """
-
-    def variance_of_mean(window: float) -> float:  # over that of one sequence
-        if window >= num_chunks:
-            return 0.0
-        return (num_chunks - window) / (window * (num_chunks - 1))
-
-    block = min(num_chunks, max(1.0, window_chunks / num_lanes))
-    num_blocks = min(minibatch, num_lanes, num_chunks / block)
-    return 1 + minibatch * variance_of_mean(block * num_blocks) - variance_of_mean(block)
 
 
 def _show(facts: dict[str, Any], screen: Screen) -> None:
-    steps = in_count(facts["steps"])
-    shown = {
-        "minibatch": f"{in_count(facts['size'])} samples",
-        "steps": f"{steps} {'in a sweep' if facts['whole_sweep'] else '(not a whole sweep)'}",
-        "fill": f"{in_percent(facts['fill'])} of the size that was asked for",
-        "samples": (
-            f"{in_count(facts['num_samples'] + facts['dropped_samples'])} in = "
-            f"{in_count(facts['num_samples'])} served + "
-            f"{in_count(facts['dropped_samples'])} dropped, in a sweep"
-        ),
-        "order": _order_in_words(facts),
-        "chunks open": f"{in_count(facts['open_chunks'])} of {in_count(facts['num_chunks'])}",
-        "memory": f"at most about {in_bytes(facts['memory_bound_bytes'])} beside resident data",
-    }
-    if facts["predicted_variance_ratio"] is not None:
-        shown["noise"] = (
-            f"about {facts['predicted_variance_ratio']:.2f} times the variance of uniformly "
-            "drawn minibatches, were the corpus sorted"
-        )
-    screen.facts(shown)
+    counts = {name: in_count(one) for name, one in facts.items() if isinstance(one, int)}
+    whole = "in a sweep" if facts["whole_sweep"] else "(not a whole sweep)"
+    laid = in_count(facts["num_samples"] + facts["dropped_samples"])
+    screen.facts(
+        {
+            "minibatch": f"{counts['size']} samples",
+            "steps": f"{counts['steps']} {whole}",
+            "fill": f"{in_percent(facts['fill'])} of the size that was asked for",
+            "samples": f"{laid} in = {counts['num_samples']} served + "
+            f"{counts['dropped_samples']} dropped, in a sweep",
+            "order": _order_in_words(facts),
+            "chunks open": f"{counts['open_chunks']} of {counts['num_chunks']}",
+            "memory": f"at most about {in_bytes(facts['memory_bound_bytes'])} beside resident "
+            "data",
+        }
+    )
     screen.heading("Steps")
+    spreads = {
+        "samples in a step": "samples_per_step",
+        "sequences in a step": "sequences_per_step",
+    }
+    if facts["workers"] > 1:
+        spreads[f"samples of each of {facts['workers']} workers"] = "share_samples"
+        spreads["fullest worker over the mean"] = "share_imbalance"
+        spreads["fullest worker by attention"] = "share_cost_imbalance"
     rows = [
-        _row("samples in a step", facts["samples_per_step"]),
-        _row("sequences in a step", facts["sequences_per_step"]),
+        (words, *map(in_percent if "imbalance" in name else in_count, facts[name].values()))
+        for words, name in spreads.items()
     ]
-    if "share_samples" in facts:
-        rows.append(
-            _row(f"samples of each of {facts['workers']} workers", facts["share_samples"])
-        )
-        for words, name in (("over the mean", "share"), ("by attention", "share_cost")):
-            imbalance = map(in_percent, facts[f"{name}_imbalance"].values())
-            rows.append((f"fullest worker {words}", *imbalance))
     screen.table(["", "min", "mean", "max"], rows)
     screen.heading("Layouts, in a step")
-    header = ["", "padding", "cells", "rows", "shapes", "fullest worker"]
     rows = [
         (
             found["layout"],
             in_percent(found["waste"]),
             in_count(round(found["cells_per_step"])),
-            in_count(found["rows_per_step"]),
             in_count(found["shapes"]),
             in_percent(found["imbalance"]),
         )
         for found in facts["layouts"].values()
     ]
-    screen.table(header, rows)
+    screen.table(["", "padding", "cells", "shapes", "fullest worker"], rows)
     recommended = facts["recommended"]
     screen.text(f"\n{recommended['layout']} is recommended: {recommended['reason']}.")
-
-
-def _row(name: str, spread: dict[str, float]) -> tuple[str, ...]:
-    return (name, *(in_count(spread[which]) for which in ("min", "mean", "max")))
 
 
 def _order_in_words(facts: dict[str, Any]) -> str:
@@ -246,7 +202,6 @@ def _figures(
         "waste": float(1 - samples.sum() / cells.sum()),  # padding, of all cells
         # over all workers, on average
         "cells_per_step": float(cells.sum(axis=1).mean()),
-        "rows_per_step": float(grids[:, :, 0].sum(axis=1).mean()),
         "shapes": len(np.unique(grids.reshape(-1, 2), axis=0)),
         "imbalance": float(_over_mean(cells).mean()),
     }
@@ -268,8 +223,7 @@ def _recommended(layouts: dict[str, dict[str, Any]]) -> dict[str, str]:
     return {"layout": best["layout"], "reason": reason}
 
 
-@dataclass(frozen=True)
-class _DryRun:
+class _DryRun(NamedTuple):
     """Contents of every planned step, one entry each."""
 
     # over all workers
@@ -294,28 +248,25 @@ def _plan_sweep(
         source.plan(size, num_data_partitions=workers, partition_index=rank)
         for rank in range(workers)
     ]
-    samples, sequences, grids, shares, costs = [], [], [], [], []
+    rows = []
     cost = Attention().cost
     with screen.progress("plan", total) as advance:
         for step in islice(zip(*plans, strict=True), arguments.steps):
-            samples.append(step[0].global_num_samples)
-            sequences.append(sum(share.num_sequences for share in step))
-            shares.append([share.num_samples for share in step])
-            costs.append([cost(share.sizes.astype(np.float64)).sum() for share in step])
-            grids.append(
-                [
-                    share.shape or (share.num_sequences, int(share.sizes.max(initial=0)))
-                    for share in step
-                ]
+            grids = [
+                share.shape or (share.num_sequences, int(share.sizes.max(initial=0)))
+                for share in step
+            ]
+            rows.append(
+                (
+                    step[0].global_num_samples,
+                    sum(share.num_sequences for share in step),
+                    grids,
+                    [share.num_samples for share in step],
+                    [cost(share.sizes.astype(np.float64)).sum() for share in step],
+                )
             )
-            advance(samples[-1])
-    return _DryRun(
-        samples=np.array(samples),
-        sequences=np.array(sequences),
-        grids=np.array(grids, np.int64),
-        shares=np.array(shares),
-        costs=np.array(costs),
-    )
+            advance(step[0].global_num_samples)
+    return _DryRun(*map(np.array, zip(*rows, strict=True)))
 
 
 def _over_mean(of_workers: NDArray[Any]) -> NDArray[np.float64]:

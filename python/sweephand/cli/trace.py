@@ -21,13 +21,12 @@ from sweephand.cli.options import (
     make_source,
     open_corpus,
     option,
-    time_of_step,
     whole,
 )
+from sweephand.cli.screen import Screen, in_count
 from sweephand.minibatch.content_digest import digest_of
 from sweephand.source.limits import INFINITELY_REPEAT
-from sweephand.terminal.numbers import in_count
-from sweephand.terminal.screen import Screen
+from sweephand.source.source import MinibatchSource
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     ) as source:
         time = arguments.time
         if time is None:
-            time = time_of_step(source, size, arguments.step, screen)
+            time = _time_of(source, size, arguments.step, screen)
         source.current_position = time
         planned = next(source.plan(size, **share))
         minibatch = source.next_minibatch(size, **share)
@@ -71,6 +70,18 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         }
     _show(facts, screen)
     return facts
+
+
+def _time_of(source: MinibatchSource, size: int, step: int, screen: Screen) -> int:
+    """Return the nominal time at which a step begins; nothing is read."""
+    if source.num_samples_per_sweep == source.num_sequences_per_sweep:  # of one sample each
+        return step * size
+    time = 0
+    with screen.progress("steps", step) as advance:
+        for _, planned in zip(range(step), source.plan(size, start=0), strict=False):
+            time = planned.nominal_time + planned.global_num_samples
+            advance(1)
+    return time
 
 
 def _show(facts: dict[str, Any], screen: Screen) -> None:

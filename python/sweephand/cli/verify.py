@@ -33,13 +33,12 @@ from sweephand.cli.options import (
     open_corpus,
     option,
 )
+from sweephand.cli.screen import Screen, in_count
 from sweephand.deserializers.deserializer import Deserializer, MappedDeserializer
 from sweephand.minibatch.content_digest import digest_of, digests_by_id
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.mixtures.mixture import Mixture
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal.numbers import in_count
-from sweephand.terminal.screen import Screen
 
 _STEPS_AT_A_PLACE = 3
 _SHOWN = 10

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -236,7 +236,8 @@ def index_places(
         return []
     folder = folder_of(files[0])
     name = f"{meaning['format']}.{digest_of(to_json(meaning))[:16]}{SUFFIX}".replace(" ", "-")
-    cached = cache_folder() / f"{_begin_of_cached(begin_of(files[0]))}.{name}"
+    begin = digest_of(to_json(begin_of(files[0])))[:16]
+    cached = cache_folder() / f".{begin}.{name}"
     return [cached] if keep == "cache" or folder is None else [folder / FOLDER / name, cached]
 
 
@@ -258,22 +259,6 @@ def places_to_write(places: Sequence[Path], owners: Collection[int]) -> list[Pat
     ]
 
 
-def clean_indexes(folder: Path | None, begins: Collection[str]) -> list[Path]:
-    """Remove the indexes of a folder, and those in the cache."""
-    found: list[Path] = []
-    if folder is not None:
-        found += sorted((folder / FOLDER).glob(f"*{SUFFIX}*"))
-    for begin in begins:
-        found += sorted(cache_folder().glob(f"{_begin_of_cached(begin)}.*{SUFFIX}"))
-    removed = [path for path in found if not path.is_dir()]
-    for path in removed:
-        path.unlink()
-    if folder is not None:
-        with suppress(OSError):  # another file is kept there, or none
-            (folder / FOLDER).rmdir()
-    return removed
-
-
 def folder_of(file: SourceFile) -> Path | None:
     """Return the folder that the names of local files are relative to."""
     if not isinstance(file, LocalFile):
@@ -284,8 +269,3 @@ def folder_of(file: SourceFile) -> Path | None:
 def begin_of(file: SourceFile) -> str:
     """Return the part of a file's path before its name."""
     return file.path.removesuffix(file.name)
-
-
-def _begin_of_cached(begin: str) -> str:
-    """Return the begin of the names in the cache of the indexes of files in a folder."""
-    return f".{digest_of(to_json(begin))[:16]}"

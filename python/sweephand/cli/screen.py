@@ -1,13 +1,14 @@
 """Output of a command: text and tables on standard output, progress on standard error.
 
-Names and texts of others are escaped where they could command the terminal.
+Only this file knows rich. Names and texts of others are escaped where they could command the
+terminal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal, Protocol
+from typing import Literal
 
 from rich.box import ASCII, SIMPLE
 from rich.console import Console
@@ -17,11 +18,31 @@ from rich.table import Table
 from sweephand.errors import printable
 
 
-class Advance(Protocol):
-    """Moves a progress bar on."""
+def in_bytes(number: float) -> str:
+    """Return a number of bytes with a binary unit."""
+    if number < 1024:
+        return f"{number:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        number /= 1024
+        if number < 1024:
+            return f"{number:.1f} {unit}"
+    return f"{number / 1024:.1f} TiB"
 
-    def __call__(self, count: int, note: str = "") -> None:
-        """Add to the progress since the last call, with a note."""
+
+def in_count(number: float) -> str:
+    """Return a count with commas; a fraction keeps one digit.
+
+    Examples
+    --------
+    >>> in_count(1234567), in_count(33.25), in_count(4.0)
+    ('1,234,567', '33.2', '4')
+    """
+    return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.1f}"
+
+
+def in_percent(share: float) -> str:
+    """Return a share as per cent."""
+    return f"{share * 100:.1f} %"
 
 
 class Screen:
@@ -31,16 +52,6 @@ class Screen:
         self._out = Console(quiet=quiet, highlight=False, markup=False, emoji=False)
         self._err = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._box = ASCII if self._out.options.ascii_only else SIMPLE
-
-    @property
-    def bar_ends(self) -> str:
-        """Characters of a bar's end, from nearly empty to full."""
-        return "#" if self._out.options.ascii_only else "▏▎▍▌▋▊▉█"
-
-    @property
-    def width(self) -> int:
-        """Characters in a line."""
-        return self._out.width
 
     def text(self, text: str = "") -> None:
         """Write text, wrapped between words where the screen ends."""
@@ -72,8 +83,11 @@ class Screen:
         self.lines(f"{name:<{width}}{value}" for name, value in rows.items())
 
     @contextmanager
-    def progress(self, title: str, total: int) -> Iterator[Advance]:
-        """Show a progress bar while the block runs, if a person looks at a terminal."""
+    def progress(self, title: str, total: int) -> Iterator[Callable[..., None]]:
+        """Show a progress bar while the block runs, if a person looks at a terminal.
+
+        The function adds to the progress since the last call, with a note.
+        """
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -1,1 +1,0 @@
-"""Tables, progress bars, charts and figures for people. Only this room knows rich."""
