@@ -134,7 +134,7 @@ from sweephand.files.urls import is_url as is_url
 from sweephand.layouts.by_name import layout_by_name as layout_by_name
 from sweephand.layouts.by_name import layout_names as layout_names
 from sweephand.layouts.by_name import layout_of_length as layout_of_length
-from sweephand.loans.remote_desk import RemoteDesk as RemoteDesk
+from sweephand.loans.desk import RemoteDesk as RemoteDesk
 from sweephand.maps.functions import KnownMap as KnownMap
 from sweephand.maps.functions import Lengths as Lengths
 from sweephand.maps.workers import OpenContext as OpenContext

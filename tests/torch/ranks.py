@@ -69,7 +69,7 @@ def begin(seconds: float = PATIENT + 20) -> None:
 def hurry(control: Control, limit: float) -> None:
     """Wait no longer than this from now on; before, it is not a rank that would be late."""
     assert control._exchange is not None
-    control._exchange._sum.timeout = timedelta(seconds=limit)
+    control._exchange.limit = timedelta(seconds=limit)
 
 
 def raised(action: Callable[[], object]) -> list[str]:

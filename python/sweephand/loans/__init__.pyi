@@ -3,4 +3,4 @@
 from .desk import Desk as Desk
 from .desk import Loan as Loan
 from .desk import LoanError as LoanError
-from .remote_desk import RemoteDesk as RemoteDesk
+from .desk import RemoteDesk as RemoteDesk

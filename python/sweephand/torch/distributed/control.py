@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from importlib.metadata import version
@@ -10,60 +9,56 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 from zlib import crc32
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
-from torch import Tensor
 
 from sweephand.base.checks import check_number
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import LossScaleError, some_of
 from sweephand.layouts.attention import Attention
-from sweephand.loans.desk import Desk
-from sweephand.loans.remote_desk import RemoteDesk
+from sweephand.loans.desk import Desk, RemoteDesk
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group
-from sweephand.torch.distributed.notice_board import NoticeBoard
+from sweephand.torch.distributed.exchange import Exchange
 from sweephand.train.trainer.workers import Agreement, ErrorMessage, WorkerError, Workers
 
 if TYPE_CHECKING:
     from sweephand.torch.distributed.coordinate import GroupOrMesh
 
-
 _DIGESTS = 2**40  # so few that a sum over ranks fits
 # Errors that all workers raise by themselves, from reduced values.
 _RAISED_BY_ALL = FloatingPointError | LossScaleError
+# Texts in errors of collectives whose other end is gone.
+_BROKEN = "gloo", "nccl", "closed by peer", "reset by peer", "processgroup"
+_MOST = 8  # ranks and fields that are named
 
 
 class Control(Workers):
     """Control that makes all workers continue, stop or fail together, by a reduction a step.
 
     The reduction goes through main memory and carries failures, requests to stop, and digests
-    of the planned minibatch. If a rank has failed, all raise the same error, whose message
-    names the rank. If ranks are about to train on different minibatches, all raise, too. A
-    single process behaves the same, without a reduction.
-
-    As a context manager it also posts an error that leaves the block on this rank; the others
-    find it when this process ends and their own exchanges fail.
+    of the planned minibatch. If a rank has failed, or ranks are about to train on different
+    minibatches, all raise the same error, which names the rank. As a context manager it also
+    posts an error that leaves the block on this rank: the others raise it when their own
+    exchanges fail. A single process behaves the same, without a reduction.
 
     All ranks create it at the same time, with the same arguments, and make the same calls.
 
     Parameters
     ----------
     limit : float
-        Seconds that a rank waits for the others in an exchange, before it raises `WorkerError`;
-        half an hour while a rank saves. Choose more than the largest delay of any rank, and
-        less than the time-out of the group.
+        Seconds that a rank waits for the others before it raises `WorkerError`; half an hour
+        while a rank saves. Choose more than the largest delay of any rank, and less than the
+        time-out of the group.
     group_or_mesh, dims
-        The processes that share the data, as for `coordinate`. The exchange is among all
-        processes of ``torch.distributed``, or those of the given group.
+        As for `coordinate`. The exchange is among all processes of ``torch.distributed``, or
+        those of the given group.
 
     Attributes
     ----------
     num_partitions, partition_index : int
-        The data coordinate: how many workers share the data, and which of them this is.
+        The number of workers that share the data, and the index of this one.
     rank : int
         Of this process in the exchange.
     is_stopped : bool
@@ -98,18 +93,21 @@ class Control(Workers):
         self.is_stopped = False
         self._stop_wanted = False
         self._exchange: Exchange | None = None
-        if not has_group():
-            return
         group = group_or_mesh if isinstance(group_or_mesh, dist.ProcessGroup) else None
-        if (dist.get_world_size() if group is None else group.size()) > 1:
-            self._begin(Exchange(self.limit, group))
-
-    def _begin(self, exchange: Exchange) -> None:
-        self._exchange, self.rank = exchange, exchange.rank
-        self.maximum = exchange.maximum
+        if not has_group() or (group.size() if group else dist.get_world_size()) == 1:
+            return
+        exchange = self._exchange = Exchange(timedelta(seconds=self.limit), group)
+        self.rank, self.maximum = exchange.rank, exchange.maximum
         exchange.sum([0])  # all are here
         coordinates = exchange.gather((self.num_partitions, self.partition_index))
-        _check(coordinates, self.num_partitions)
+        count, each = self.num_partitions, len(coordinates) // self.num_partitions
+        if sorted(coordinates) != [(count, i) for i in range(count) for _ in range(each)]:
+            listed = [f"{one} on rank {rank}" for rank, one in enumerate(coordinates)]
+            raise ValueError(
+                "the ranks do not share the data: each (K, index) with index of 0 to K - 1 "
+                "must be there equally often, with one K, but there are "
+                f"{some_of(listed, 2 * _MOST)}"
+            )
         alike = [rank for rank, one in enumerate(coordinates) if one[1] == self.partition_index]
         self.counts = alike[0] == self.rank
         # Factors of digests of the minibatch and of a share: sums of equal ones are 0.
@@ -129,15 +127,15 @@ class Control(Workers):
     ) -> Minibatch:
         """Return this worker's share of the next minibatch, when all have theirs.
 
-        The arguments are those of `MinibatchSource.next_minibatch`.
+        The arguments are those of `MinibatchSource.next_minibatch`. After an error the source
+        is where it was.
 
         Raises
         ------
         WorkerError
             If a rank is gone or late, or the ranks are at different places.
         Exception
-            What the source of any rank has raised, on all of them, naming the rank. The source
-            of each is then where it was.
+            What the source of any rank has raised, on all of them, naming the rank.
         """
         before = source.position
         minibatch, error = None, None
@@ -155,11 +153,10 @@ class Control(Workers):
         return minibatch
 
     def minibatches(self, source: MinibatchSource, size: int) -> Iterator[Minibatch]:
-        """Iterate over this worker's shares until the end of data, or until all stop.
+        """Iterate over this worker's shares until the end of data, or until a rank is to stop.
 
-        All ranks get the same number of shares. When one was asked to stop, the loop ends on
-        all of them, `is_stopped` is true, and the source is after the last minibatch that
-        was handed out.
+        All ranks get the same number of shares. The source is then after the last minibatch
+        that was handed out.
         """
         stops = self.is_stopped
         while not stops:
@@ -245,12 +242,14 @@ class Control(Workers):
             return
         if isinstance(error, _RAISED_BY_ALL) or self._exchange.knows(error):
             return
-        if isinstance(error, WorkerError) or is_broken(error):
+        said = str(error).lower()
+        is_broken = isinstance(error, RuntimeError) and any(word in said for word in _BROKEN)
+        if is_broken or isinstance(error, WorkerError):
             why = self._exchange.explain(error)
             if not isinstance(error, WorkerError) or not isinstance(why, WorkerError):
                 raise why from error
         else:
-            self._exchange.post_error(error)
+            self._exchange.post(ErrorMessage.of(error, self.rank))
 
     def _raise_shared(self, exchange: Exchange, error: Exception | None) -> NoReturn:
         """Raise the error of the first rank with an error, on all ranks."""
@@ -269,18 +268,6 @@ class Control(Workers):
             )
         advice = "make all sources alike, as guard(source) checks, and ask for the same sizes"
         raise exchange.known(WorkerError(f"{reason}: {advice}", tuple(others)))
-
-
-def _check(coordinates: Sequence[tuple[int, int]], count: int) -> None:
-    """Complain unless the ranks make up whole workers."""
-    each = len(coordinates) // count
-    wanted = sorted((count, index) for index in range(count) for _ in range(each))
-    if sorted(coordinates) != wanted:
-        listed = ", ".join(f"{one} on rank {rank}" for rank, one in enumerate(coordinates[:16]))
-        raise ValueError(
-            "the ranks do not share the data: each (K, index) with index of 0 to K - 1 must be "
-            f"there equally often, with one K, but there are {listed}"
-        )
 
 
 def _balance(ranks: Sequence[int], rank: int) -> int:
@@ -304,145 +291,11 @@ def _share_of(minibatch: object) -> bytes:
     return b"" if plan is None else plan.sequences().tobytes()
 
 
-# Texts in errors of collectives whose other end is gone.
-_BROKEN = "gloo", "nccl", "closed by peer", "reset by peer", "processgroup"
-
-
-_KNOWN = "_known_to"  # an attribute of errors: True, or the exchange that has asked
-_PATIENCE = timedelta(minutes=30)  # while one rank saves
-SIZE = 16  # numbers that one sum has room for
-
-
-class Exchange:
-    """Small sums, maxima and objects over the ranks of a group, within a limit in seconds."""
-
-    def __init__(self, seconds: float, group: dist.ProcessGroup | None) -> None:
-        self._group = _in_main_memory(group)
-        # Without torch's dispatcher, which takes as long again as a message.
-        self._gloo: Any = self._group._get_backend(torch.device("cpu"))
-        self._sum = _options(timedelta(seconds=seconds))
-        self._maximum = _options(timedelta(seconds=seconds), dist.ReduceOp.MAX)
-        self._board = NoticeBoard(self._group)
-        self.rank, self.num_ranks = self._group.rank(), self._group.size()
-        self.number = 0  # of the last sum, the same on all ranks
-
-    def sum(self, values: Sequence[float], dtype: torch.dtype = torch.int64) -> list[Any]:
-        """Return the sums over all ranks of up to 16 numbers."""
-        self.number += 1
-        # All send as many numbers: a rank with an error has no counts.
-        numbers = torch.zeros(SIZE, dtype=dtype)
-        numbers[: len(values)] = torch.tensor(values, dtype=dtype)
-        self._reduce(numbers, self._sum)
-        return numbers[: len(values)].tolist()
-
-    def maximum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the maxima of numbers over all ranks, in place."""
-        self._reduce(torch.from_numpy(values), self._maximum)
-        return values
-
-    def gather(self, one: Any, *, is_patient: bool = False) -> list[Any]:
-        """Return the object of each rank."""
-        patience = _PATIENCE if is_patient else self._sum.timeout
-        mine = np.frombuffer(bytearray(pickle.dumps(one)), np.uint8)
-        longest = torch.tensor([mine.size])
-        self._reduce(longest, _options(patience, dist.ReduceOp.MAX))
-        # Rows of zeros but for one's own: the sum has those of all.
-        rows = torch.zeros((self.num_ranks, int(longest)), dtype=torch.uint8)
-        rows[self.rank, : mine.size] = torch.from_numpy(mine)
-        self._reduce(rows, _options(patience))
-        return [pickle.loads(row.numpy().tobytes()) for row in rows]
-
-    def post_error(self, error: BaseException) -> None:
-        """Leave an error for the other ranks, which find it when exchanges fail."""
-        self._board.post(self.number, ErrorMessage.of(error, self.rank))
-
-    def explain(self, error: BaseException, waited: timedelta | None = None) -> Exception:
-        """Return why a collective has failed: the error of a rank, or the silent ranks."""
-        seconds = (waited or self._sum.timeout).total_seconds()
-        is_late = "timed out" in str(error).lower()
-        silent = self._board.ask(self.number, is_late=is_late)
-        if isinstance(silent, Exception):
-            return self.known(silent)
-        who = "another rank"
-        if silent:
-            who = f"rank{'s' * (len(silent) > 1)} {', '.join(map(str, silent[:16]))}"
-        why = f"did not answer within {seconds:g} s" if is_late else "has left"
-        lost = WorkerError(
-            f"{who} of {self.num_ranks} {why}, at exchange {self.number}; its own output says "
-            "why, and training goes on from the last checkpoint",
-            silent,
-        )
-        if silent:
-            self._board.post(self.number, (str(lost), silent))
-        setattr(lost, _KNOWN, self)  # other ranks may know more: they have boards of their own
-        return lost
-
-    @staticmethod
-    def known(error: Exception) -> Exception:
-        """Mark an error as common to all ranks."""
-        setattr(error, _KNOWN, True)
-        return error
-
-    def knows(self, error: Exception) -> bool:
-        """Return True if an error needs no exchange with the other ranks."""
-        return getattr(error, _KNOWN, None) in (True, self)
-
-    def _reduce(self, values: Tensor, how: dist.AllreduceOptions) -> None:
-        """Reduce small numbers in place, in main memory, without waiting for a device."""
-        self._board.is_waiting = True
-        try:
-            self._gloo.allreduce([values], how).wait()
-        except RuntimeError as error:
-            raise self.explain(error, how.timeout) from error
-        self._board.is_waiting = False
-
-
-def _options(
-    limit: timedelta, operation: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM
-) -> dist.AllreduceOptions:
-    """Return how to reduce, and how long to wait for it."""
-    options = dist.AllreduceOptions()
-    options.timeout = limit
-    options.reduceOp = operation  # type: ignore[assignment] # in its stub
-    return options
-
-
-def _in_main_memory(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """Return a group in main memory: the given group if it is, else a new group."""
-    ranks = None
-    if group is not None:
-        try:
-            group._get_backend(torch.device("cpu"))
-        except RuntimeError:
-            ranks = dist.get_process_group_ranks(group)
-        else:
-            return group
-    made: dist.ProcessGroup = dist.new_group(
-        ranks,
-        backend="gloo",
-        timeout=_PATIENCE,
-        use_local_synchronization=ranks is not None,
-    )
-    return made
-
-
-def is_broken(error: BaseException) -> bool:
-    """Return True if an error is that of a collective whose other end is gone."""
-    said = str(error).lower()
-    return isinstance(error, RuntimeError) and any(word in said for word in _BROKEN)
-
-
-_MOST = 8  # ranks and fields that are named
-
-
 def guard(source: MinibatchSource, control: Control | None = None) -> None:
-    """Compare corpus, seed, settings, position and version over all ranks, once.
+    """Compare corpus, seed, settings, position and version over the ranks of a control.
 
-    All ranks call it, before the first step and after a restore. In a single process it does
-    nothing.
-
-    The sources must be made with equal arguments; the folder may differ. The control has the
-    ranks that compare, by default all.
+    All ranks call it, before the first step and after a restore. The sources must be made with
+    equal arguments; the folder may differ.
 
     Raises
     ------
@@ -491,22 +344,15 @@ class RankDesk(RemoteDesk):
     """The desk of rank 0, for all ranks, which make the same calls together.
 
     In each call rank 0 answers one rank after the other: `take` lends n sequences to each. An
-    error of any is raised on all of them. What is asked and answered goes to all ranks: prompts
-    and tickets are small.
+    error of any is raised on all; every call raises `WorkerError` if a rank does not arrive.
+    What is asked and answered goes to all ranks: prompts and tickets are small.
 
     Parameters
     ----------
     desk : Desk or None
-        On rank 0 the desk; of other ranks it is not used.
+        The desk, on rank 0; ValueError is raised if it has none.
     control : Control, optional
         The ranks, and their time limit; by default all ranks and a minute.
-
-    Raises
-    ------
-    ValueError
-        On rank 0, if it has no desk.
-    WorkerError
-        In every call, if a rank does not arrive.
 
     Examples
     --------
