@@ -193,6 +193,16 @@ def test_processes_that_nobody_counts_are_refused(kind: type[DataLoader[Any]]) -
 
 
 @pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_loaders_that_would_stack_minibatches_are_refused(
+    kind: type[DataLoader[Any]], batch_size: int
+) -> None:
+    dataset = sh.torch.IterableDataset(make_source(), 16)
+    with pytest.raises(TypeError, match=r"batch_size=None.*get_train_dataloader"):
+        next(iter(kind(dataset, batch_size=batch_size)))
+
+
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
 def test_any_loader_without_processes_goes_on(kind: type[DataLoader[Any]]) -> None:
     source = make_source()
     dataset = sh.torch.IterableDataset(source, 16, to_item=values_of)

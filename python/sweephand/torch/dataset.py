@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.utils.data
-from torch.utils.data import _utils as loader_parts
+from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
@@ -22,30 +23,26 @@ from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.loops import check_not_ended
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
-from sweephand.torch.tensors import Tensors, tensors_of
+from sweephand.torch.tensors import tensors_of
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
     """Torch's loader over a source's minibatches, which counts delivered items.
 
-    The next iteration continues after the last delivered item, also after a ``break`` and with
-    worker processes, forked or spawned. So do states, of the loader and of the
-    source. Items are those of `IterableDataset`. RuntimeError is raised if the source is moved,
-    iterated over elsewhere, or given events meanwhile.
-
-    Accelerate and Lightning do not wrap it, and save and restore its state: see
-    ``docs/frameworks``.
+    The next iteration, and states of loader and source, continue after the last delivered item,
+    also after a ``break`` and with worker processes. RuntimeError is raised if the source is
+    moved, iterated over elsewhere, or given events meanwhile. Accelerate and Lightning do not
+    wrap it, and save and restore its state.
 
     Parameters
     ----------
     dataset : IterableDataset
-        With the source. Its ``to_item`` decides the form of items.
+        With the source and the form of items.
     read_ahead : int
         Number of items that the loop has taken but not yet trained when it asks for a state.
         States do not include them, and they come again after a ``break``.
     **options
-        Of torch's `DataLoader`: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
-        ``multiprocessing_context``, ... except those that make minibatches, and
+        Of torch's `DataLoader`, except those that make minibatches, and
         ``persistent_workers``.
 
     Examples
@@ -144,17 +141,7 @@ _NEVER = 2**63
 _LIGHTNING = {"lightning", "pytorch_lightning"}
 # That several processes would deliver the same: here the first one delivers all.
 _OF_LENGTHS = "Your `IterableDataset` has `__len__` defined"
-
-Whole = TypeVar("Whole")
-
-
 _FRAMES = 8  # between a dataset and the loader, at most
-_STACKS = (
-    "the loader would stack {} minibatches, by its batch_size: give batch_size=None, or use "
-    "sh.torch.DataLoader(dataset), which Hugging Face's trainers return from "
-    "get_train_dataloader; how many samples a minibatch has is the size of "
-    "sh.torch.IterableDataset(source, size)"
-)
 
 
 class Delivered(NamedTuple):
@@ -167,14 +154,13 @@ class Delivered(NamedTuple):
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Deliver a source's minibatches through a loader, one sweep per iteration.
 
-    The loader is `sh.torch.DataLoader`, or, without worker processes, another of torch's that
-    passes on minibatches unchanged. An iteration goes from the position of the source to the
-    end of the sweep, which no minibatch crosses. The next iteration is the next sweep; after a
-    ``break`` it continues after the last delivered item.
+    The loader is `sh.torch.DataLoader`, or, without worker processes, another of torch's with
+    ``batch_size=None``. An iteration goes from the position of the source to the end of the
+    sweep, which no minibatch crosses. With ``num_workers`` processes the first delivers, by the
+    source's own threads, and the rest end at once.
 
-    With ``num_workers`` processes the first delivers, by the source's own threads, and the rest
-    end at once. RuntimeError is raised when an iteration begins where the source has ended,
-    ``WORLD_SIZE`` is above 1 without a process group, or a process of another loader has it.
+    RuntimeError is raised when an iteration begins where the source has ended, ``WORLD_SIZE``
+    is above 1 without a process group, or a process of another loader has it.
 
     Parameters
     ----------
@@ -247,7 +233,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         source.cursor.check_serves()
 
     def __iter__(self) -> Iterator[Any]:
-        _leave_whole()
+        _refuse_stacking()
         self._refuse_uncounted()
         process = torch.utils.data.get_worker_info()
         if process is not None and process.id:
@@ -262,14 +248,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         request = self.source.timeline.request(
             self.size, num_partitions, index, crosses_sweeps=self._samples != "sweep"
         )
-        stacked = _stacked_by_loader()
         while self.source.current_position < end:
             minibatch = self.source.cursor.next(request)
             if not minibatch:
                 break
             item = self._to_item(minibatch)
-            if stacked and isinstance(item, dict) and not isinstance(item, Tensors):
-                raise TypeError(_STACKS.format(stacked))
             if self._counted:
                 position = minibatch.next_position
                 yield Delivered(item, (position.time, list(position.progress)))
@@ -359,36 +342,21 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return (time // samples + 1) * samples
 
 
-def _leave_whole() -> None:
-    """Have torch's loaders hand on minibatches as they are, where they would stack samples."""
-    for kind in (Tensors, Minibatch):
-        loader_parts.collate.default_collate_fn_map[kind] = _take_the_only_one
-
-
-def _take_the_only_one(batch: Sequence[Whole], *, collate_fn_map: object = None) -> Whole:
-    if len(batch) > 1:
-        raise TypeError(_STACKS.format(len(batch)))
-    return batch[0]
-
-
-def _stacked_by_loader() -> int:
-    """Return the number of items that the calling loader would stack, or 0.
+def _refuse_stacking() -> None:
+    """Raise if the loader that asks would stack minibatches, as its batch_size says.
 
     A loader tells a dataset nothing of it, so it is looked for in the frames that call.
     """
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     for _ in range(_FRAMES):
+        if frame is None:
+            return
         fetcher = frame.f_locals.get("self")
-        if isinstance(fetcher, loader_parts.fetch._IterableDatasetFetcher):
-            batch = frame.f_locals.get("possibly_batched_index") or ()
-            collate = fetcher.collate_fn
-            collate = getattr(collate, "data_collator", collate)  # as transformers wraps it
-            room = str(getattr(collate, "__module__", type(collate).__module__))
-            if room.startswith("transformers."):
-                return len(batch)
-            is_torchs = collate is loader_parts.collate.default_collate
-            return len(batch) if is_torchs and len(batch) > 1 else 0
-        if frame.f_back is None:
-            break
+        if isinstance(fetcher, _IterableDatasetFetcher) and fetcher.auto_collation:
+            raise TypeError(
+                "the loader would stack minibatches, by its batch_size: give batch_size=None, "
+                "or use sh.torch.DataLoader(dataset), which Hugging Face's trainers return "
+                "from get_train_dataloader; how many samples a minibatch has is the size of "
+                "sh.torch.IterableDataset(source, size)"
+            )
         frame = frame.f_back
-    return 0

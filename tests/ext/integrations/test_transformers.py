@@ -30,20 +30,3 @@ def test_the_place_is_in_a_checkpoint_and_training_goes_on_there(tmp_path: Path)
     keep.on_train_begin(args, state, None, train_dataloader=second)
     assert next(iter(second))["x"].tolist() == next(items)["x"].tolist()
     assert keep.on_step_end(args, state, None) is None
-
-
-def test_minibatches_that_a_loader_would_stack_are_refused_with_what_to_write() -> None:
-    from torch.utils.data import DataLoader, default_collate
-
-    dataset = make_loader(to_item=lambda minibatch: {"x": minibatch["x"].torch()}).dataset
-
-    def like_transformers(items: list[Any]) -> Any:
-        return default_collate(items)
-
-    like_transformers.__module__ = "transformers.data.data_collator"
-    for collate in (None, like_transformers):
-        with pytest.raises(TypeError, match=r"stack 2 minibatches.*get_train_dataloader"):
-            next(iter(DataLoader(dataset, batch_size=2, collate_fn=collate)))
-    dataset.source.current_position = 0
-    own = DataLoader(dataset, batch_size=2, collate_fn=list)
-    assert len(next(iter(own))) == 2
