@@ -18,7 +18,7 @@ from sweephand.train.loss_scale.judgement import (
 )
 
 torch = pytest.importorskip("torch")
-from sweephand.torch.train.optimizers import DeviceNumbers  # noqa: E402
+from sweephand.torch.optimizers import DeviceNumbers  # noqa: E402
 
 DEFAULTS = ScaleSettings(True, 2.0**15, 2000, 2.0, 0.5, 1.0, 2.0**24)
 LARGEST = float(torch.finfo(torch.float32).max)

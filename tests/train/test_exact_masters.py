@@ -75,7 +75,7 @@ def test_masters_are_exact_over_many_steps_saved_and_loaded(kind: str) -> None:
 
 
 def test_all_floats_are_their_halves_again() -> None:
-    from sweephand.torch.train.exact_masters import _joined, _split
+    from sweephand.torch.exact_masters import _joined, _split
 
     numbers = np.random.default_rng(0).integers(0, 2**32, 100_000, np.uint32)
     edges = [0x3F818000, 0x3F828000, 0x7F7FFFFF, 0x7F800000, 0xFFC00000, 0x80000000, 0xFFFFFFFF]

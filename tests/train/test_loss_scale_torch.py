@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sweephand as sh
 
 torch = pytest.importorskip("torch")
-from sweephand.torch.train.gradients import (  # noqa: E402
+from sweephand.torch.gradients import (  # noqa: E402
     DeviceFindings,
     norm_of_shards,
     plain_memory,

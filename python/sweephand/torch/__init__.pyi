@@ -11,11 +11,11 @@ from .attention import block_mask as block_mask
 from .attention import nested as nested
 from .dataset import DataLoader as DataLoader
 from .dataset import IterableDataset as IterableDataset
+from .exact_masters import ExactMasters as ExactMasters
+from .learner import TorchLearner as Learner
 from .tensors import Tensors as Tensors
 from .tensors import tensors_of as tensors_of
 from .tensors import to_tensor as to_tensor
-from .train.exact_masters import ExactMasters as ExactMasters
-from .train.learner import TorchLearner as Learner
 
 __all__ = [
     "BucketingModule",

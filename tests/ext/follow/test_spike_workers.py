@@ -77,7 +77,7 @@ def test_where_results_come_a_step_later_the_same_is_found(
 ) -> None:
     policy = sh.SpikePolicy(action="bisect", signal=signal)
     at_once = heal(lambda module: module, policy, kind=kind)
-    monkeypatch.setattr("sweephand.torch.train.model.number_of", Late)
+    monkeypatch.setattr("sweephand.torch.model.number_of", Late)
     late = heal(lambda module: module, policy, kind=kind)
     assert late == at_once
     assert set(late["banned"]) == IDS

@@ -47,7 +47,7 @@ logger = logging.getLogger("sweephand")
 
 
 if TYPE_CHECKING:
-    from sweephand.torch.train.learner import TorchLearner
+    from sweephand.torch.learner import TorchLearner
 
     AnyLearner: TypeAlias = NumpyLearner | TorchLearner
 
@@ -517,7 +517,7 @@ def choose_model(
         raise ValueError("a trainer needs at least one learner, got none")
     if "torch" not in sys.modules:  # then there can be no module of it
         return NumpyModel(model, criterion, learners)
-    from sweephand.torch.train.model import TorchModel, is_module
+    from sweephand.torch.model import TorchModel, is_module
 
     if not is_module(model):
         return NumpyModel(model, criterion, learners)

@@ -10,8 +10,8 @@ from torch import Tensor
 from sweephand.base.checks import check_number
 from sweephand.errors import ArgumentTypeError, shown
 from sweephand.source.schedules import Schedule
-from sweephand.torch.train.gradients import in_own_memory
-from sweephand.torch.train.optimizers import are_optimizers
+from sweephand.torch.gradients import in_own_memory
+from sweephand.torch.optimizers import are_optimizers
 from sweephand.train.learners.learner import Learner, check_counts, report_restored
 from sweephand.train.loss_scale.optimizers import listed
 from sweephand.train.loss_scale.step_guard import StepGuard

@@ -19,9 +19,9 @@ from torch.nn.parallel import DistributedDataParallel
 from sweephand.errors import ArgumentTypeError, shown
 from sweephand.torch.distributed.control import Control
 from sweephand.torch.distributed.coordinate import has_group, num_processes
-from sweephand.torch.train.learner import TorchLearner
-from sweephand.torch.train.optimizers import array_of, number_of
-from sweephand.torch.train.saved_state import (
+from sweephand.torch.learner import TorchLearner
+from sweephand.torch.optimizers import array_of, number_of
+from sweephand.torch.saved_state import (
     LearnedModule,
     capture_random_state,
     restore_random_state,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sweephand.errors import StateError
-from sweephand.torch.train.learner import TorchLearner
+from sweephand.torch.learner import TorchLearner
 from sweephand.train.learners.learner import report_restored
 from sweephand.train.states import BITS, Array, SavedArrays, Sink, open_regular
 from sweephand.train.states import capture_random_state as capture_other_state

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweephand.errors import ArgumentTypeError
-from sweephand.torch.train.gradients import (
+from sweephand.torch.gradients import (
     DeviceFindings,
     in_own_memory,
     norm_of_shards,

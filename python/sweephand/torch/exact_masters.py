@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from sweephand.errors import ArgumentTypeError, shown
-from sweephand.torch.train.gradients import values_of
+from sweephand.torch.gradients import values_of
 
 BITS = "master_bits"  # their name in the state of a parameter
 PIECE = 2**26  # elements whose masters exist at one time, if no parameter is larger

@@ -1,1 +1,0 @@
-"""Training with PyTorch: models, learners, loss scale."""
