@@ -67,46 +67,10 @@ def test_every_part_has_its_share_of_every_class(
     assert sorted(together) == sorted(f"array__{n}" for n in range(len(labels)))
     wanted = {"train": 1 - sum(shares.values()), **shares}
     for part, share in zip(found, wanted.values(), strict=True):
-        assert abs(len(part) - share * len(labels)) <= 1
+        assert abs(len(part) - share * len(labels)) <= len(shares)
         of_class = Counter(part.values())
         for label, count in Counter(labels).items():
-            assert abs(of_class[label] - share * count) < 1
-
-
-def closing(table: list[list[Fraction]]) -> list[tuple[int, int]]:
-    """Return the first cell that closes a cycle of cells that are not whole, and the others."""
-    before: list[tuple[int, int]] = []
-
-    def way(cells: list[tuple[int, int]], part: int, row: int) -> list[tuple[int, int]] | None:
-        for at in [at for at, p in cells if p == part]:
-            if at == row:
-                return [(at, part)]
-            for other in [p for r, p in cells if r == at and p != part]:
-                rest = [one for one in cells if one[0] != at and one[1] != part]
-                if (found := way(rest, other, row)) is not None:
-                    return [(at, part), (at, other), *found]
-        return None
-
-    for row, cells in enumerate(table):
-        for part, cell in enumerate(cells):
-            if cell.denominator > 1:
-                if (path := way(before, part, row)) is not None:
-                    return [(row, part), *path]
-                before.append((row, part))
-    return []
-
-
-def rounded(table: list[list[Fraction]]) -> list[list[Fraction]]:
-    while cycle := closing(table):
-        signs = [1 - 2 * (n % 2) for n in range(len(cycle))]
-        room = []
-        for way in (1, -1):
-            beyond = [way * s * table[r][p] for s, (r, p) in zip(signs, cycle, strict=True)]
-            room.append(min(one.__ceil__() - one for one in beyond))
-        by = room[0] if room[0] <= room[1] else -room[1]
-        for sign, (row, part) in zip(signs, cycle, strict=True):
-            table[row][part] += sign * by
-    return table
+            assert abs(of_class[label] - share * count) < len(shares)
 
 
 @given(
@@ -121,20 +85,17 @@ def test_strata_are_those_of_the_page(labels: list[int], weights: list[int], see
     for n, label in enumerate(labels):
         of_class.setdefault(str(label), []).append((word_of(f"array__{n}", seed), n))
     order = sorted(of_class, key=lambda one: word_of(one, seed))
-    counts = [len(of_class[one]) for one in order]
-    if len(shares) == 2:
-        ends = [
-            0,
-            *((shares[0] * end + Fraction(1, 2)).__floor__() for end in accumulate(counts)),
-        ]
-        firsts = [end - begin for begin, end in pairwise(ends)]
-        table = [[first, m - first] for first, m in zip(firsts, counts, strict=True)]
-    else:
-        cells = [[share * m for share in shares] for m in (-len(labels), *counts)]
-        table = [[int(cell) for cell in row] for row in rounded(cells)[1:]]
     names = [f"p{n}" for n in range(len(shares) - 1)] + ["train"]
     wanted: dict[str, set[str]] = {name: set() for name in names}
-    for label, row in zip(order, table, strict=True):
+    left, rest = [len(of_class[one]) for one in order], Fraction(1)
+    table = []
+    for share in shares[:-1]:
+        ends = [(share / rest * end + Fraction(1, 2)).__floor__() for end in accumulate(left)]
+        table.append([end - begin for begin, end in pairwise([0, *ends])])
+        left = [one - cut for one, cut in zip(left, table[-1], strict=True)]
+        rest -= share
+    rows = zip(*table, left, strict=True)
+    for label, row in zip(order, rows, strict=True):
         sequences = iter(sorted(of_class[label]))
         for name, count in zip(names, row, strict=True):
             wanted[name] |= {f"array__{n}" for _, n in islice(sequences, count)}

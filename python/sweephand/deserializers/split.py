@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from math import lcm
 from typing import Any
 
 import numpy as np
@@ -34,9 +33,6 @@ _ROUND = 1 << 20
 _NEARLY = Fraction(1, 10**9)  # as near as decimals come to thirds
 
 
-_Cell = tuple[int, int]  # row, part
-
-
 def split(
     corpus: SourceData,
     *,
@@ -46,10 +42,8 @@ def split(
 ) -> tuple[Deserializer, ...]:
     """Split a corpus by the ids of its sequences, the same way every time.
 
-    The part of a sequence depends on its id, the seed and the shares alone: files may be added,
-    and no sequence moves from one part to another. Streams, files and ids stay as
-    they are, and a part goes wherever a deserializer goes. How many sequences a part gets is
-    near its share of them, but left to chance.
+    The part of a sequence depends on its id, the seed and the shares alone, so files that are
+    added move no sequence, and the size of a part is near its share, but left to chance.
 
     Parameters
     ----------
@@ -58,20 +52,19 @@ def split(
     seed : int
         In [0, 2^64): another one draws other parts.
     by : str or callable, optional
-        The name of a stream with one sample a sequence, a label for instance: every part gets
-        its share of each class, and of the corpus, to within one sequence. Labels are looked at
-        once, in a pass that is kept beside the index of files. The part of a sequence then
-        depends on the rest of its class, too.
+        The name of a stream with one sample a sequence, a label for instance: each of n parts
+        gets its share of every class, and of the corpus, to within n - 1 sequences. The part of
+        a sequence then depends on the rest of its class, too.
         Or a function that, given an id, returns the name of a group whose sequences stay
         together, such as those of one speaker.
     **shares : float or Fraction
-        How much of the corpus each part gets, in (0, 1), by its name. ``train`` gets the rest
-        if it is not named.
+        How much of the corpus each part gets, in (0, 1), by its name; ``train``, if it is not
+        named, gets the rest and comes first.
 
     Returns
     -------
     tuple of Deserializer
-        The parts in the order of their names, with ``train`` before them if it was not named.
+        The parts in the order of their names.
 
     Examples
     --------
@@ -80,16 +73,10 @@ def split(
     >>> train, validation = sh.split(corpus, validation=0.1)
     >>> [sh.MinibatchSource(part).num_sequences_per_sweep for part in (train, validation)]
     [888, 112]
-    >>> data = {"x": np.arange(1000), "label": np.arange(1000) % 10 == 0}
-    >>> train, validation = sh.split(data, validation=0.1, by="label")
-    >>> labels = sh.MinibatchSource(validation).next_minibatch(100)["label"].values
-    >>> len(labels), int(labels.sum())
-    (100, 10)
     """
     if by is not None and not isinstance(by, str) and not callable(by):
         raise TypeError(
-            "by is the name of a stream, or a function of an id that returns a group, got "
-            f"{shown(by)}"
+            f"by is the name of a stream, or a function from an id to a group, got {shown(by)}"
         )
     whole = single_corpus(corpus, "split")
     check_int("seed", seed, 0, 2**64)
@@ -135,12 +122,20 @@ class _Part(DerivedDeserializer):
     def open_for(self, opening: OpenContext) -> Corpus:
         """Open the corpus, and keep the sequences of this part."""
         corpus = self.whole.open_for(opening)
+        order = sorted(self.shares, key=lambda name: name == _REST)  # in which parts are drawn
+        at = order.index(self.name)
+        shares = [self.shares[name] for name in order]
+        shares[-1] = 1 - sum(shares[:-1], Fraction(0))  # three thirds need not be whole
         if isinstance(self.by, str):
-            kept = self._of_every_class(corpus, self.by, opening)
+            narrow = self.whole.of_stream(self.by)
+            looked_at = corpus if narrow is self.whole else narrow.open_for(opening)
+            classes = classes_of(looked_at, self.by, opening)
+            words = _core.base.digest_words(corpus.ids.digests(corpus.num_sequences), self.seed)
+            kept = np.equal(parts_by_class(words, classes, shares, self.seed), at)
         else:
             words = _core.base.digest_words(_digests(corpus, self.by), self.seed)
-            first, last = self._bounds()
-            kept = (words >= np.uint64(first)) & (words <= np.uint64(last))
+            ends = [int(end * 2**64) for end in accumulate(shares, initial=Fraction(0))]
+            kept = (words >= np.uint64(ends[at])) & (words <= np.uint64(ends[at + 1] - 1))
         if not kept.any():
             raise ValueError(
                 f"nothing is left in {self.name}: none of {len(kept)} sequences was drawn; "
@@ -149,40 +144,13 @@ class _Part(DerivedDeserializer):
         digest = function_digest(self.by) if callable(self.by) else ""
         return corpus.keep(kept).named(with_digest(str(self), digest))
 
-    def _of_every_class(
-        self, corpus: Corpus, stream: str, opening: OpenContext
-    ) -> NDArray[np.bool_]:
-        narrow = self.whole.of_stream(stream)
-        looked_at = corpus if narrow is self.whole else narrow.open_for(opening)
-        classes = classes_of(looked_at, stream, opening)
-        words = _core.base.digest_words(corpus.ids.digests(corpus.num_sequences), self.seed)
-        shares = [self.shares[name] for name in self._order]
-        shares[-1] = 1 - sum(shares[:-1], Fraction(0))  # three thirds need not be whole
-        parts = parts_by_class(words, classes, shares, self.seed)
-        return np.equal(parts, self._order.index(self.name))
-
-    @property
-    def _order(self) -> list[str]:
-        """The parts in the order in which they are drawn."""
-        order = [name for name in self.shares if name != _REST] + [_REST]
-        return [name for name in order if name in self.shares]
-
-    def _bounds(self) -> tuple[int, int]:
-        """Return the first and the last word of the part."""
-        shares = [self.shares[name] for name in self._order]
-        ends = [int(end * 2**64) for end in accumulate(shares, initial=Fraction(0))]
-        ends[-1] = 2**64  # three thirds need not be whole
-        at = self._order.index(self.name)
-        return ends[at], ends[at + 1] - 1
-
     def __repr__(self) -> str:
         return f"{self} of {self.whole!r}"
 
     def __str__(self) -> str:
         """Return the identity of the part, for the fingerprint of a source."""
         others = ", ".join(f"{name}={float(share):g}" for name, share in self.shares.items())
-        groups = "groups" if callable(self.by) else self.by
-        by = "" if groups is None else f", by {groups}"
+        by = f", by {'groups' if callable(self.by) else self.by}" if self.by else ""
         return f"{self.name} of split({others}, seed={self.seed}{by})"
 
 
@@ -208,91 +176,22 @@ def parts_by_class(
 ) -> NDArray[np.int64]:
     """Deal the sequences of every class to parts, in the order of their random words.
 
-    Of n sequences a part with the share s gets s·n, rounded up or down (the first of two parts
-    to the nearest), and of the m of a class s·m to within one. Classes come in a random order,
-    so that those of few sequences are not all rounded to the same part.
+    One part after the other is cut off what those before it left. Classes come in a random
+    order, so that those of few sequences are not all rounded to the same part.
     """
     in_order = np.argsort(
         _core.base.digest_words(digests_of_names(classes.names), seed), kind="stable"
     )
     rank = np.argsort(in_order)[classes.numbers]
-    counts = np.bincount(rank, minlength=len(classes.names)).tolist()
-    dealt = (_in_two if len(shares) == 2 else _in_several)(counts, shares)
+    left = np.bincount(rank, minlength=len(classes.names))
+    dealt = []
+    for part, share in enumerate(shares[:-1]):
+        share /= 1 - sum(shares[:part], Fraction(0))
+        up, of = 2 * share.numerator, 2 * share.denominator
+        ends = [(up * end + share.denominator) // of for end in np.cumsum(left).tolist()]
+        dealt.append(np.diff(ends, prepend=0))
+        left = left - dealt[-1]
     parts = np.empty(len(words), np.int64)
-    numbers = np.tile(np.arange(len(shares)), len(counts))
-    parts[np.lexsort((words, rank))] = np.repeat(numbers, np.ravel(dealt))
+    numbers = np.tile(np.arange(len(shares)), len(left))
+    parts[np.lexsort((words, rank))] = np.repeat(numbers, np.stack([*dealt, left], 1).ravel())
     return parts
-
-
-def _in_two(counts: Sequence[int], shares: Sequence[Fraction]) -> list[list[int]]:
-    """Return the number that each of two parts gets of each count.
-
-    The sums of the first part are its share of those of the counts, rounded.
-    """
-    share, found, before, total = shares[0], [], 0, 0
-    for count in counts:
-        total += count
-        until = (2 * share.numerator * total + share.denominator) // (2 * share.denominator)
-        found.append([until - before, count - (until - before)])
-        before = until
-    return found
-
-
-def _in_several(counts: Sequence[int], shares: Sequence[Fraction]) -> list[list[int]]:
-    """Return the number that each part gets of each count.
-
-    Each is its share of the count, rounded up or down, and so is the sum of each part: in a
-    table whose rows and columns have whole sums, cells that are not whole lie on cycles, along
-    which they are raised and lowered in turn until one more is whole.
-    """
-    unit = lcm(*(share.denominator for share in shares))  # cells are multiples of 1 / unit
-    rows = [[int(count * share * unit) for share in shares] for count in counts]
-    sums = [-sum(column) for column in zip(*rows, strict=True)]
-    open_rows: list[list[int]] = []
-    for row in (sums, *rows):
-        open_rows.append(row)
-        while cycle := _cycle(open_rows, unit):
-            raised, lowered = cycle[0::2], cycle[1::2]
-            up = _room(open_rows, unit, raised, lowered)
-            down = _room(open_rows, unit, lowered, raised)
-            by = up if up <= down else -down
-            for cells, change in ((raised, by), (lowered, -by)):
-                for at, part in cells:
-                    open_rows[at][part] += change
-        open_rows = [one for one in open_rows if any(cell % unit for cell in one)]
-    return [[cell // unit for cell in row] for row in rows]
-
-
-def _cycle(rows: Sequence[Sequence[int]], unit: int) -> list[_Cell]:
-    """Return cells that are not whole, each in the row or the column of the next in turn.
-
-    They are the first that close a cycle, from row to row; none if there is no cycle.
-    """
-    edges: dict[int, list[tuple[int, _Cell]]] = {}  # of a forest of rows, ~row, and parts
-    for at, row in enumerate(rows):
-        for part, cell in enumerate(row):
-            if cell % unit == 0:
-                continue
-            paths: dict[int, list[_Cell]] = {part: [(at, part)]}
-            waiting = [part]
-            while waiting:
-                one = waiting.pop()
-                for other, crossed in edges.get(one, ()):
-                    if other not in paths:
-                        paths[other] = [*paths[one], crossed]
-                        waiting.append(other)
-            if ~at in paths:
-                return paths[~at]
-            for one, other in ((~at, part), (part, ~at)):
-                edges.setdefault(one, []).append((other, (at, part)))
-    return []
-
-
-def _room(
-    rows: Sequence[Sequence[int]], unit: int, raised: list[_Cell], lowered: list[_Cell]
-) -> int:
-    """Return by how much cells can be raised and others lowered until one is whole."""
-    return min(
-        *(unit - rows[at][part] % unit for at, part in raised),
-        *(rows[at][part] % unit for at, part in lowered),
-    )
