@@ -184,7 +184,7 @@ def test_a_user_deserializer_may_list_its_streams() -> None:
     [
         ([sh.StreamDef()], TypeError, "or StreamInfo, got StreamDef"),
         ([sh.StreamInfo("x", int, ())] * 2, ValueError, "'x' is listed twice"),
-        ([], ValueError, "names no stream"),
+        ([], TypeError, "must return StreamDefs"),
     ],
 )
 def test_a_list_of_streams_that_cannot_be_is_refused(
