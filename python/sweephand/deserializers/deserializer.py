@@ -36,16 +36,12 @@ class Deserializer(ABC):
         Parameters
         ----------
         ledger : Ledger
-            Where damaged items are counted that are passed over, now and when chunks are
-            loaded. A sequence among them keeps its place on the timeline, with its size if
-            that is known and with one sample otherwise, and the core skips it.
+            Where damaged items are counted that are passed over. A sequence among them keeps
+            its place on the timeline, with its size if that is known, else with one sample.
         """
 
     def open_for(self, opening: OpenContext) -> Corpus:
-        """Return the corpus as a source asks for it.
-
-        Its maps draw from the source's seed, and streams that say ``decode=`` are decoded.
-        """
+        """Return the corpus with the source's seed for maps, and ``decode=`` carried out."""
         corpus = self.open(opening.ledger)
         if all(info.definition.decode is None for info in corpus.streams):
             return corpus
@@ -68,8 +64,7 @@ class Deserializer(ABC):
     ) -> Deserializer:
         """Return the corpus with every sequence mapped when it is delivered.
 
-        The result depends on nothing but the sequence and its `Key`: minibatch size, workers,
-        threads, window and other maps change neither a value nor the order.
+        The result depends on nothing but the sequence and its `Key`.
 
         Parameters
         ----------
@@ -81,33 +76,26 @@ class Deserializer(ABC):
             By default the function's. Keys and states depend on it, so that two maps of a
             corpus have two names.
         version : int, optional
-            Says of a function what its digest says otherwise: which one it is, in states and
-            in kept results; another version is another function. Without one it is 1 for keys.
+            Stands for the function's digest in states and kept results: another version is
+            another function. Without one it is 1 for keys.
         random : bool
             ``function(sequence, key)`` also takes a `Key` to draw from.
         batched : bool
             The function takes a dict of lists, and a list of keys, and returns a dict of lists.
-            The result for a sequence must not depend on other sequences of the batch.
+            A result must not depend on the other sequences of its batch.
         streams : StreamDefs, dict of StreamDef or list of str, optional
             The streams of the result; by default those returned for the first sequence.
         size : {"same", "measured"}, callable or Lengths
-            "same": a sequence keeps its size in samples. A function of a dict of the sizes of
-            the streams that are known without reading, and of the key that is the same in
-            every sweep, returns the new one. "measured": every sequence is mapped once to know
-            its size, which is kept beside the index; empty results are left out, and a list
-            of dicts is several sequences, with the ids ``<id>#0``, ``<id>#1``, ... A `Lengths`
-            finds the lengths of streams in the stored data, as `sweephand.images.patches` does
-            in headers of pictures; it is called once per sequence instead of the function.
+            Of a sequence in samples: "same" as before; a function of a dict of the sizes of
+            the streams that are known without reading, and of the key of all sweeps; or
+            "measured" by mapping every sequence once, kept beside the index: empty results are
+            left out, and a list of dicts is several sequences, ``<id>#0``, ``<id>#1``, ...
+            A `Lengths`, called instead of the function, finds it in the stored data.
         cache : bool
-            Keep what the map makes beside the index, with checksums, and read it from there:
-            of files that are read chunk by chunk, and for maps that draw nothing.
+            Keep what the map makes, with checksums, beside the index of files that are read
+            chunk by chunk; not of maps that draw.
         versions : dict of int to callable, optional
-            Other versions, which return the same streams and keep sizes: an event,
-            ``source.events.map_version``, takes one from a nominal time on.
-
-        Returns
-        -------
-        Deserializer
+            Other versions, of the same streams and sizes, for ``source.events.map_version``.
 
         Examples
         --------
@@ -144,30 +132,23 @@ class Deserializer(ABC):
     ) -> Deserializer:
         """Return the corpus with only those sequences of which a function is true.
 
-        The function is called once for every sequence, and its answers are kept beside the
-        index: rejected sequences are left out before anything is planned. Ids do not change.
+        It is called once for every sequence, and its answers are kept beside the index:
+        rejected sequences are left out before anything is planned. Ids do not change.
 
         Parameters
         ----------
         predicate : callable
-            ``predicate(sequence)`` takes a dict of arrays (samples, *sample shape), and
-            returns True or False.
-        name : str, optional
-            By default the function's.
-        version : int, optional
+            ``predicate(sequence)`` takes a sequence as functions of `map` do, and returns True
+            or False.
+        name, version : optional
             As in `map`.
-
-        Returns
-        -------
-        Deserializer
 
         Examples
         --------
         >>> import numpy as np, sweephand as sh
-        >>> def is_long(sequence):
-        ...     return len(sequence["x"]) > 2
         >>> corpus = sh.ArrayDeserializer({"x": [np.arange(n) for n in (2, 3, 1, 4)]})
-        >>> sh.MinibatchSource(corpus.filter(is_long)).num_sequences_per_sweep
+        >>> long = corpus.filter(lambda sequence: len(sequence["x"]) > 2, name="long")
+        >>> sh.MinibatchSource(long).num_sequences_per_sweep
         2
         """
         from sweephand.maps import make_filter
@@ -175,10 +156,7 @@ class Deserializer(ABC):
         return MappedDeserializer(self, make_filter(predicate, name, version), is_filter=True)
 
     def of_stream(self, name: str) -> Deserializer:
-        """Return the same sequences for a look at one stream, where that reads less.
-
-        By default it is the deserializer itself, which reads all of its streams.
-        """
+        """Return the same sequences for a look at one stream, where that reads less."""
         return self
 
     def __repr__(self) -> str:
