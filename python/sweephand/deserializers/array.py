@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,9 +22,7 @@ from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.streams import StreamsLike, define_streams, sizing_streams
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.errors import shown
-
-_MOST_LISTED = 3  # streams, in a message
+from sweephand.errors import shown, some_of
 
 
 class ArrayDeserializer(Deserializer):
@@ -38,15 +36,13 @@ class ArrayDeserializer(Deserializer):
         of one shape, one sample each; ``(values, offsets)`` with
         values of shape (samples, *shape) and offsets of shape (sequences + 1,); a SciPy CSR
         matrix, one sparse sample per row; a list of CSR matrices; a torch tensor. Contiguous
-        arrays of native byte order are not copied, so do not write to them while they are
-        served.
+        arrays of native byte order are not copied: do not write to them.
     definitions : StreamDefs, dict of StreamDef or list of str, optional
-        Properties that arrays lack: ``defines_mb_size``, ``dtype``, ``transforms``,
-        ``broadcast``. A stream is made of its ``field``; those that are not named
+        Properties that arrays lack, such as ``defines_mb_size``; streams that are not named
         come as they are.
     ids : sequence of str or int, optional
-        One id per sequence, all different; by default ``<name>__<number>``. They are also the
-        join keys.
+        One id per sequence, all different, which is also its join key; by default
+        ``<name>__<number>``.
     chunk_size : int, optional
         Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
         8 MiB.
@@ -97,7 +93,7 @@ class ArrayDeserializer(Deserializer):
         self._name = name
         self._ids: SequenceIds = ShardIds([name], [0, self._num_sequences])
         unmasked("ids", ids)
-        self._given = None if ids is None else list(ids)
+        self._given = None if ids is None else list(map(str, ids))
         if self._given is not None:
             if len(self._given) != self._num_sequences:
                 raise ValueError(
@@ -108,12 +104,11 @@ class ArrayDeserializer(Deserializer):
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read."""
         columns, infos = self._columns, {info.name: info for info in self._infos}
-        num_sequences = next(iter(columns.values())).num_sequences
         num_bytes = sum(column.num_bytes for column in columns.values())
         delivered = sum(map(delivered_bytes, columns.values(), self._infos))
         num_samples = max(column.num_samples for column in columns.values())
-        size = self._chunk_size or sequences_per_chunk(num_sequences, num_bytes)
-        chunks = _core.index.Starts.even(num_sequences, size)
+        size = self._chunk_size or sequences_per_chunk(self._num_sequences, num_bytes)
+        chunks = _core.index.Starts.even(self._num_sequences, size)
 
         @cache
         def measure() -> Sizing:
@@ -128,29 +123,24 @@ class ArrayDeserializer(Deserializer):
             resident=True,
             sample_bytes=delivered / max(1, num_samples),
         )
-        given = self._given
-        keys = None if given is None else lambda: [str(key) for key in given]
+        keys = None if self._given is None else partial(list[str], self._given)
         return StoredCorpus([reader], self._ids, [self._name], keys=keys)
 
     def _description(self) -> str:
         return brief([self._name], self._infos, self._num_sequences)
 
 
-def check_same_sequences(columns: Mapping[str, ColumnData], hint: str = "") -> None:
+def check_same_sequences(columns: Mapping[str, ColumnData]) -> None:
     """Refuse streams with different numbers of sequences."""
     counts = {stream: column.num_sequences for stream, column in columns.items()}
     if len(set(counts.values())) > 1:
-        listed = [f"{stream!r} has {count}" for stream, count in counts.items()]
-        if len(listed) > _MOST_LISTED:
-            listed[_MOST_LISTED:] = [f"and so on: {len(counts)} streams in all"]
-        raise ValueError(
-            f"streams must have the same number of sequences: {', '.join(listed)}{hint}"
-        )
+        listed = some_of([f"{stream!r} has {count}" for stream, count in counts.items()])
+        raise ValueError(f"streams must have the same number of sequences: {listed}")
 
 
-_SERIES = {"pandas.Series", "polars.Series"}
+SERIES = {"pandas.Series", "polars.Series"}
+DATASET = "datasets.Dataset"
 _COLUMNS = {"pyarrow.Array", "pyarrow.ChunkedArray"}
-_DATASET = "datasets.Dataset"
 _SPLITS = ("datasets.DatasetDict", "datasets.IterableDatasetDict")
 _WAYS = (
     "write sh.ArrayDeserializer({'x': array}) for arrays, sh.ArrowDeserializer(table) for "
@@ -170,7 +160,7 @@ class Rows(Protocol):
     """A Hugging Face Dataset."""
 
     @property
-    def column_names(self) -> Any:
+    def columnnames_of_types(self) -> Any:
         """Return the names of its columns."""
 
 
@@ -184,7 +174,7 @@ def deserializers_of(data: object) -> list[Deserializer]:
 
     if isinstance(data, Deserializer):
         return [data]
-    if isinstance(data, Mapping) and _names(data).isdisjoint(_SPLITS):
+    if isinstance(data, Mapping) and names_of_types(data).isdisjoint(_SPLITS):
         if any(isinstance(one, Deserializer) for one in data.values()):
             raise TypeError("deserializers that are joined come in a list, not in a dict")
         return [sh.ArrayDeserializer(data)]
@@ -202,9 +192,7 @@ def deserializers_of(data: object) -> list[Deserializer]:
 def single_corpus(data: object, wanted: str) -> Deserializer:
     """Return the single deserializer of data to be cut in parts, in memory or not."""
     if hasattr(data, "next_minibatch"):
-        raise TypeError(
-            f"{wanted} takes a corpus, got a {type(data).__name__}: give what it was made of"
-        )
+        raise TypeError(f"{wanted} takes a corpus, got {shown(data)}: give what it was made of")
     found = deserializers_of(data)
     if len(found) > 1:
         raise TypeError(
@@ -216,27 +204,14 @@ def single_corpus(data: object, wanted: str) -> Deserializer:
 
 def is_table(data: object) -> bool:
     """Return True for columns by name that Arrow can export: a table, a DataFrame."""
-    names = _names(data)
+    names = names_of_types(data)
     has_stream = hasattr(data, "__arrow_c_stream__")
-    return _DATASET in names or (has_stream and not names & (_SERIES | _COLUMNS))
-
-
-def is_map_style(data: object) -> bool:
-    """Return True for items by number, unless another deserializer serves them better."""
-    has_items = hasattr(data, "__len__") and hasattr(data, "__getitem__")
-    is_other = isinstance(data, Mapping | str | type | Deserializer) or _names(data) & _SERIES
-    is_frame = is_table(data) and _DATASET not in _names(data)
-    return has_items and not is_other and not is_frame
-
-
-def names_for(count: int) -> list[str]:
-    """Return the names of values that have none: x and y of two, else x0, x1, ..."""
-    return ["x", "y"] if count == 2 else [f"x{number}" for number in range(count)]
+    return DATASET in names or (has_stream and not names & (SERIES | _COLUMNS))
 
 
 def check_dict(wanted: str, data: object) -> None:
     """Refuse anything but a dict of streams that has streams."""
-    if not isinstance(data, Mapping) or not _names(data).isdisjoint(_SPLITS):
+    if not isinstance(data, Mapping) or not names_of_types(data).isdisjoint(_SPLITS):
         raise wrong_data(wanted, data)
     if not data:
         raise ValueError("give at least one stream")
@@ -250,6 +225,6 @@ def wrong_data(wanted: str, data: object) -> TypeError:
     return TypeError(f"{wanted}, got {shown(data)}: {_WAYS}")
 
 
-def _names(data: object) -> set[str]:
+def names_of_types(data: object) -> set[str]:
     """Return the names of the types of an object, without importing any."""
     return {f"{one.__module__.partition('.')[0]}.{one.__name__}" for one in type(data).__mro__}

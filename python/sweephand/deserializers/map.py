@@ -27,8 +27,10 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams
 from sweephand.deserializers.array import (
-    is_map_style,
-    names_for,
+    DATASET,
+    SERIES,
+    is_table,
+    names_of_types,
     wrong_data,
 )
 from sweephand.deserializers.deserializer import Deserializer, brief
@@ -40,13 +42,11 @@ _LOOKED_AT = 8  # items, to distinguish pictures from sequences
 
 
 class MapDataset(Protocol):
-    """Items by number. ``__getitems__``, for several at once, is used if it is there."""
+    """Items by number, dicts or tuples."""
 
-    def __len__(self) -> int:
-        """Return the number of items."""
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, number: int, /) -> Any:
-        """Return an item, a dict."""
+    def __getitem__(self, number: int, /) -> Any: ...
 
 
 class MapDeserializer(Deserializer):
@@ -54,11 +54,8 @@ class MapDeserializer(Deserializer):
 
     Only item 0 is read in advance, for its streams, a few more if it holds pictures, and all of
     them if their lengths must be measured. Items are read on other threads, in one call at a
-    time over all sources of the dataset; by ``__getitems__`` for a whole minibatch at once, if
-    the dataset has it. With an attribute ``thread_safe = True`` a dataset allows concurrent
-    calls.
-
-    The tensors of a ``TensorDataset`` are better given to `ArrayDeserializer`.
+    time over all sources of the dataset, unless it has an attribute ``thread_safe = True``; by
+    ``__getitems__``, if it has that, for a whole minibatch at once.
 
     Parameters
     ----------
@@ -67,12 +64,12 @@ class MapDeserializer(Deserializer):
         numbers, pictures of Pillow, ``bytes`` or ``str``; or tuples of as many of them as there
         are streams.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        By default all of item 0. ``field`` is the key; for tuples the streams are the values in
-        order, by default ``x`` and ``y``, or ``x0``, ``x1``, ... A value of the declared
-        ``shape`` is one sample, and with one more axis in front a sequence of samples; without
-        a shape a number is one sample and an array a sequence along its first axis. But
-        pictures are one sample each, if the first ones have one shape: those of
-        Pillow, and arrays of three axes whose first or last has 1, 3 or 4 channels.
+        By default all of item 0; for tuples the values in order, by default ``x`` and ``y``, or
+        ``x0``, ``x1``, ... A value of the declared ``shape`` is one sample, and with one more
+        axis in front a sequence of samples; without a shape a number is one sample and an array
+        a sequence along its first axis. But pictures are one sample each, if the first ones
+        have one shape: those of Pillow, and arrays of three axes whose first or last has 1, 3
+        or 4 channels.
     lengths : sequence of int, optional
         The size of every item in samples, shape (items,). By default the items are measured, by
         reading each once, unless all streams of item 0 are one sample: then all items must be.
@@ -98,7 +95,10 @@ class MapDeserializer(Deserializer):
         *,
         name: str | None = None,
     ) -> None:
-        if not is_map_style(dataset):
+        names = names_of_types(dataset)
+        has_items = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+        is_other = isinstance(dataset, Mapping | str | type | Deserializer) or names & SERIES
+        if not has_items or is_other or (is_table(dataset) and DATASET not in names):
             raise wrong_data("a map-style dataset has __len__ and __getitem__", dataset)
         self._name = name or type(dataset).__name__
         self._arguments = (dataset, streams, lengths)
@@ -113,7 +113,8 @@ class MapDeserializer(Deserializer):
         if isinstance(item, DataError):
             raise item
         if streams is None:
-            named = names_for(len(item)) if isinstance(item, tuple) else []
+            count = len(item) if isinstance(item, tuple) else 0
+            named = ["x", "y"] if count == 2 else [f"x{number}" for number in range(count)]
             if (members := _as_mapping(item, named)) is None:
                 raise self._no_dict(item, 0)
             streams = list(map(str, members))
@@ -160,10 +161,7 @@ class MapDeserializer(Deserializer):
         return brief([self._name], self._streams, self._count)
 
     def _no_dict(self, item: object, number: int) -> DataError:
-        reason = (
-            f"an item must be a dict, or a tuple of as many values as there are streams, got "
-            f"{shown(item)}; arrays are served by ArrayDeserializer"
-        )
+        reason = f"an item must be a dict, or a tuple with a value a stream, got {shown(item)}"
         return DataError(reason, self._name, sequence=number)
 
     def _picture_shapes(self, item: Any) -> dict[str, tuple[int, ...]]:
@@ -171,24 +169,23 @@ class MapDeserializer(Deserializer):
 
         Items beyond the first are looked at only where that is one.
         """
-        names = [one.field or name for name, one in self._streams.items()]
-        first = _as_mapping(item, names) or {}
-        fields = {
-            name: field
-            for field, (name, one) in zip(names, self._streams.items(), strict=True)
-            if one.sample_shape is None and is_picture(member_at(first, field))
-        }
-        others = self._get(list(range(1, min(_LOOKED_AT, self._count)))) if fields else []
-        every = [first]
-        every += [_as_mapping(one, names) or {} for one in others]
+        fields = {name: one.field or name for name, one in self._streams.items()}
+        named = list(fields.values())
+        first = _as_mapping(item, named) or {}
+        pictures = [
+            name
+            for name, one in self._streams.items()
+            if one.sample_shape is None and is_picture(member_at(first, fields[name]))
+        ]
+        others = self._get(list(range(1, min(_LOOKED_AT, self._count)))) if pictures else []
+        every = [first, *(_as_mapping(one, named) or {} for one in others)]
         shapes = {}
-        for name, field in fields.items():
-            values = [member_at(one, field) for one in every]
-            known = [one for one in values if one is not LACKING]
-            shape = common_picture_shape(
-                [one for one in known if not isinstance(one, Unusable)]
-            )
-            if shape is not None:
+        for name in pictures:
+            values = [member_at(one, fields[name]) for one in every]
+            known = [
+                one for one in values if one is not LACKING and not isinstance(one, Unusable)
+            ]
+            if (shape := common_picture_shape(known)) is not None:
                 shapes[name] = shape
         return shapes
 
@@ -206,10 +203,7 @@ class MapDeserializer(Deserializer):
             )
         wrong = np.flatnonzero((lengths < 1) | (lengths >= 2**32))
         if len(wrong):
-            raise ValueError(
-                f"lengths: item {wrong[0]} has {lengths[wrong[0]]} samples, 1 to 2^32 - 1 are "
-                "wanted"
-            )
+            raise ValueError(f"item {wrong[0]} must have 1 to 2^32 - 1 samples")
         return lengths.astype(np.uint32)
 
     def _measure(self, ledger: Ledger) -> NDArray[np.uint32]:
@@ -239,12 +233,8 @@ class MapDeserializer(Deserializer):
             usable.append(self._first if isinstance(item, DataError) else item)
             size, wanted = self._form.size(usable[-1]), 1 if sizes is None else sizes[number]
             if wrong is None and size != wanted:
-                wrong = StaleError(
-                    f"the item has {size} samples, {wanted} were expected; give the lengths "
-                    "of all items, or measure them again",
-                    self._name,
-                    sequence=number,
-                )
+                reason = f"the item has {size} samples, {wanted} were expected"
+                wrong = StaleError(reason, self._name, sequence=number)
             if wrong is not None:
                 ledger.add(wrong)
                 skipped.append(place)
@@ -299,11 +289,8 @@ class MapDeserializer(Deserializer):
 
 def _as_mapping(item: Any, names: Sequence[str]) -> Mapping[Any, Any] | None:
     """Return the values of an item by name; a tuple's are in the order of the names."""
-    if isinstance(item, Mapping):
-        return item
     if isinstance(item, tuple) and hasattr(item, "_asdict"):
-        named: Mapping[Any, Any] = item._asdict()
-        return named
-    if isinstance(item, tuple) and len(item) == len(names):
-        return dict(zip(names, item, strict=True))
-    return None
+        item = item._asdict()
+    elif isinstance(item, tuple) and len(item) == len(names):
+        item = dict(zip(names, item, strict=True))
+    return item if isinstance(item, Mapping) else None
