@@ -101,12 +101,3 @@ def test_a_folder_can_be_a_corpus_of_its_own(data: Path, tmp_path: Path) -> None
     (data / "store.bits").write_bytes(b"zz")
     found = look_at(data)
     assert (found.format.name, list(found.paths)) == ("store", [data])
-
-
-def test_an_entry_point_that_is_no_format_is_named(data: Path, tmp_path: Path) -> None:
-    points = tmp_path / "packages" / "readings-1.0.dist-info" / "entry_points.txt"
-    points.write_text("[sweephand.formats]\nwrong = readings:ReadingsDeserializer\n")
-    with pytest.raises(
-        TypeError, match=r"wrong = 'readings:ReadingsDeserializer' .* got ABCMeta"
-    ):
-        look_at(data)

@@ -31,7 +31,6 @@ from sweephand.files.source_file import (
 from sweephand.files.urls import swap_suffix
 
 _EMPTY_BYTES = 512  # more than nothing takes, compressed, with a name
-_GROUP = "sweephand.formats"  # of entry points
 _OURS = "sweephand.deserializers"
 _GZIP = rb"\x1f\x8b"
 _ZSTD = rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"
@@ -53,20 +52,14 @@ DOCUMENTS = re.compile(
 
 
 class SelfDescribed(Deserializer):
-    """A deserializer of files that describe their own streams.
+    """A deserializer of files that describe their own streams."""
 
-    Attributes
-    ----------
-    definitions : StreamDefs
-        Those that are served: asked for, or guessed.
-    """
-
-    definitions: StreamDefs
+    definitions: StreamDefs  # those that are served: asked for, or guessed
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options of `sh.open`: facts that a user gives and files lack."""
+    """Options of `sh.open`."""
 
     streams: StreamsLike | None = None
     chunk_size: int | None = None
@@ -104,10 +97,7 @@ class Wanted:
 def the_only(paths: Sequence[AnyPath]) -> AnyPath:
     """Return the path of data of which one corpus is one path."""
     if len(paths) > 1:
-        raise ValueError(
-            f"{len(paths)} corpora are given, {some_of(paths, 3)}: open each, and give a "
-            "source one of them"
-        )
+        raise ValueError(f"each is a corpus of its own: open one of {some_of(paths)}")
     return paths[0]
 
 
@@ -167,7 +157,7 @@ class Look:
 class Format:
     r"""A kind of data: a path is of it that has any of its signs, unless `confirm` denies it.
 
-    Only `confirm` and `opener` import the modules that are named here.
+    Names of folders end with a slash. Only `confirm` and `open` import what is named here.
 
     Attributes
     ----------
@@ -176,12 +166,10 @@ class Format:
     reader : str
         ``module:class`` of a deserializer of files, or ``module:function`` that makes one of
         a sequence of paths and a `Wanted`.
-    files : str
-        A regular expression of whole names of files; those of folders end with a slash.
+    files, holds : str
+        Regular expressions of a whole name, and of a name in a folder.
     magic : bytes
         A regular expression of the first bytes of files, at most 64 KiB; "." is any byte.
-    holds : str
-        A regular expression of a name in a folder; those of folders end with a slash.
     pairs : tuple of str
         Suffixes of files that are read together: the one with the first suffix has the magic,
         whichever of them is given, or their common prefix; `files` are those that have one.
@@ -194,13 +182,6 @@ class Format:
         True if a folder of such folders is one corpus of them.
     is_alone : bool
         True if a corpus is one path, so that several are refused before the class is called.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> csv = Format("CSV", "sweephand.deserializers.csv_files:CSVDeserializer", r".+\.csv")
-    >>> csv.is_at(Look(Path("there is no such file.csv")))
-    False
     """
 
     name: str
@@ -216,9 +197,16 @@ class Format:
 
     def is_at(self, look: Look) -> bool:
         """Return True if a path has this format, by its name and first bytes."""
-        if not (self._is_pair(look) if self.pairs else self._has_sign(look)):
-            return False
-        return not self.confirm or bool(_find(self.confirm)(look))
+        has_sign = bool(self.files and re.fullmatch(self.files, look.name, re.DOTALL))
+        if self.pairs:
+            name = swap_suffix(look.path.name, self.pairs[0], known=self.pairs)
+            first = look if name == look.path.name else Look(look.path.with_name(name))
+            has_sign = has_sign and bool(re.match(self.magic, first.head, re.DOTALL))
+        elif not has_sign:
+            has_sign = bool(self.magic and re.match(self.magic, look.head, re.DOTALL)) or bool(
+                self.holds and any(map(re.compile(self.holds).fullmatch, look.names))
+            )
+        return has_sign and bool(not self.confirm or _find(self.confirm)(look))
 
     def open(self, paths: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
         """Return the corpus of such files, or of such a path."""
@@ -227,20 +215,6 @@ class Format:
             return wanted.open_files(reader, the_only(paths) if self.is_alone else paths)
         opened: Deserializer = reader(paths, wanted)
         return opened
-
-    def _has_sign(self, look: Look) -> bool:
-        if self.files and re.fullmatch(self.files, look.name, re.DOTALL):
-            return True
-        if self.magic and re.match(self.magic, look.head, re.DOTALL):
-            return True
-        return bool(self.holds) and any(map(re.compile(self.holds).fullmatch, look.names))
-
-    def _is_pair(self, look: Look) -> bool:
-        if not re.fullmatch(self.files, look.name, re.DOTALL):
-            return False
-        name = swap_suffix(look.path.name, self.pairs[0], known=self.pairs)
-        first = look if name == look.path.name else Look(look.path.with_name(name))
-        return re.match(self.magic, first.head, re.DOTALL) is not None
 
 
 def _find(place: str) -> Callable[..., Any]:
@@ -251,18 +225,13 @@ def _find(place: str) -> Callable[..., Any]:
 
 
 def known_formats() -> list[Format]:
-    """Return the formats of the core and of packages, in the order in which they are asked."""
+    """Return the formats of the core and of packages in the order in which they are asked."""
     found = list(FORMATS)
-    for point in sorted(entry_points(_GROUP), key=lambda one: one.name):
-        format_ = point.load()
-        if not isinstance(format_, Format):
-            raise TypeError(
-                f"the entry point {point.name} = {point.value!r} of {_GROUP} must name a "
-                f"Format, got {type(format_).__name__}"
-            )
+    for point in sorted(entry_points("sweephand.formats"), key=lambda one: one.name):
+        added: Format = point.load()
         names = [one.name for one in found]
-        at = names.index(format_.before) if format_.before in names else len(found)
-        found.insert(at, format_)
+        at = names.index(added.before) if added.before in names else len(found)
+        found.insert(at, added)
     return found
 
 
@@ -371,22 +340,19 @@ def open(
         ``NAME`` begin; files that are alike but for their lengths are a sequence each.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         The streams that are wanted; by default all that the first file shows.
-    chunk_size : int, optional
-        Sequences in a chunk of arrays; by default about 8 MiB.
-    dtype : str, optional
-        Of files of bare numbers, which do not hold their dtype.
+    chunk_size, dtype : optional
+        Sequences in a chunk of arrays, by default about 8 MiB; the dtype of bare numbers.
     sequence_length, end_of_document : int, optional
         Of bare numbers and of ``.npy`` files with a row of tokens: the tokens of a sequence, or
         the one that ends every document. Several such files are one corpus.
     index : {"auto", "cache", None}
-        Where the index of formats is kept that need one.
+        As in `ParquetDeserializer`.
 
     Examples
     --------
-    >>> import numpy as np, sweephand as sh, tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.npy"
-    >>> np.save(path, np.arange(3))
-    >>> sh.MinibatchSource(sh.open(path), randomize=False).next_minibatch(2)["x"].values
+    >>> import numpy as np, sweephand as sh
+    >>> np.save("x.npy", np.arange(3))
+    >>> sh.MinibatchSource(sh.open("x.npy"), randomize=False).next_minibatch(2)["x"].values
     array([0, 1])
     """
     wanted = Wanted(streams, chunk_size, dtype, sequence_length, index, end_of_document)
@@ -420,9 +386,8 @@ def _look_at_path(path: AnyPath, formats: Sequence[Format]) -> Found:
     if look.file is None and not path.exists():
         if known := _format_of(look, [known for known in formats if known.pairs]):
             return Found(known, [path])
-        if isinstance(path, Path):
-            raise not_found(path)
-        raise FileNotFoundError(f"there is no object or folder {str(path)!r}")
+        reason = f"there is no object or folder {str(path)!r}"
+        raise not_found(path) if isinstance(path, Path) else FileNotFoundError(reason)
     if known := _format_of(look, formats):
         return Found(known, [path])
     if look.is_dir:
@@ -439,39 +404,37 @@ def _format_of(look: Look, among: Sequence[Format]) -> Format | None:
 
 
 def _look_into(folder: AnyPath, formats: Sequence[Format]) -> Found:
-    """Return the files of a folder, which are of one format: that of the first of each kind."""
+    """Return the files of a folder, which are of one format: that of the first of each kind.
+
+    Without files, those below folders ``key=value``, or the stores in a folder of them.
+    """
     files = files_at(folder)
-    if not files:
-        return _look_into_folders(folder, formats)
+    inner = [] if files else folders_at(folder)
+    if not files and not inner:
+        raise ValueError(f"the folder {str(folder)!r} is empty")
+    if inner and all("=" in one.name for one in inner):
+        return _one_format([_look_into(one, formats) for one in inner], [folder])
+    if inner:
+        for known in formats:
+            if known.joins_folders and all(known.is_at(Look(one)) for one in inner):
+                return Found(known, inner)
+        names = some_of([one.name for one in inner])
+        raise ValueError(f"{str(folder)!r} holds but the folders {names}: open one of them")
     of_tar = {f"{file.stem}.idx" for file in files if file.suffix == ".tar"}
     data = [
         one for one in files if not DOCUMENTS.fullmatch(one.name) and one.name not in of_tar
     ]
+    kinds: dict[str, list[AnyPath]] = {}  # by suffix, the numbers of shards aside
+    for file in data or files:
+        kinds.setdefault(re.sub(r"\d+", "0", file.suffix), []).append(file)
     found = []
-    for kind in _by_kind(data or files):
+    for kind in kinds.values():
         look = next((look for look in map(Look, kind) if not look.is_empty), None)
-        known = _NOTHING if look is None else _format_of(look, formats)
-        found.append(Found(known or _UNKNOWN, kind))
+        of_kind = _NOTHING if look is None else _format_of(look, formats)
+        found.append(Found(of_kind or _UNKNOWN, kind))
     if len(found) > 1:  # notes beside data are no data
         found = [one for one in found if one.format is not TEXT] or found
     return _one_format(found, [folder])
-
-
-def _look_into_folders(folder: AnyPath, formats: Sequence[Format]) -> Found:
-    """Return the files below folders ``key=value``, or the stores in a folder of them."""
-    inner = folders_at(folder)
-    if not inner:
-        raise ValueError(f"the folder {str(folder)!r} is empty")
-    if all("=" in one.name for one in inner):
-        return _one_format([_look_into(one, formats) for one in inner], [folder])
-    for known in formats:
-        if known.joins_folders and all(known.is_at(Look(one)) for one in inner):
-            return Found(known, inner)
-    names = some_of([one.name for one in inner])
-    raise ValueError(
-        f"{str(folder)!r} holds no file but the folders {names}: open one of them, such as "
-        f"{str(inner[0])!r}"
-    )
 
 
 def _one_format(found: Sequence[Found], places: Sequence[AnyPath]) -> Found:
@@ -487,19 +450,9 @@ def _one_format(found: Sequence[Found], places: Sequence[AnyPath]) -> Found:
             f"{known.name} ({some_of([path.name for path in paths], 1)})"
             for known, paths in files.items()
         )
-        if len(formats) == 1:
-            raise ValueError(f"{where} holds {counted}")
         suffix = next((path.suffix for path in files[formats[0]] if path.suffix), ".jsonl")
         raise ValueError(
-            f"{where} holds several formats, {counted}; open those of one by a pattern, such "
-            f"as '*{suffix}'"
+            f"{where} holds {counted}; open those of one format by a pattern, such as "
+            f"'*{suffix}'"
         )
     return Found(formats[0], [path for one in found for path in one.paths])
-
-
-def _by_kind(files: Sequence[AnyPath]) -> list[list[AnyPath]]:
-    """Group files by their suffixes, the numbers of shards aside."""
-    kinds: dict[str, list[AnyPath]] = {}
-    for file in files:
-        kinds.setdefault(re.sub(r"\d+", "0", file.suffix), []).append(file)
-    return list(kinds.values())
