@@ -21,11 +21,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from tests.read.forked import fork
 
 import sweephand as sh
+from sweephand.corpus import chunks
 from sweephand.files import node_cache, node_reads
 
 ROOT = Path(__file__).parents[2]
@@ -46,16 +48,15 @@ def make_source(
 ) -> sh.MinibatchSource:
     """Return a source of the tokens in a store, or of both files in a mixture."""
     corpora = {
-        name: sh.RawTokensDeserializer(
-            f"{url}/{name}.bin", "uint16", 32, chunk_size_in_bytes=CHUNK_BYTES
-        )
+        name: sh.RawTokensDeserializer(f"{url}/{name}.bin", "uint16", 32)
         for name in ("tokens", "more")[: 1 + mixed]
     }
     corpus: sh.Deserializer = corpora["tokens"]
     if mixed:
         corpus = sh.Mixture(corpora, {"tokens": 3, "more": 1}, at_end="stop")
     options = {"num_lanes": 6, "randomization_window_in_chunks": 12} | options
-    return sh.MinibatchSource(corpus, node_cache=cache, **options)
+    with mock.patch.object(chunks, "CHUNK_BYTES", CHUNK_BYTES):
+        return sh.MinibatchSource(corpus, node_cache=cache, **options)
 
 
 def read_all(

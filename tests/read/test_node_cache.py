@@ -138,12 +138,11 @@ def bytes_kept(tmp_path: Path) -> int:
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_what_maps_are_made_of_is_read_through_it(
-    mixed: bool, store: Any, tmp_path: Path
+    mixed: bool, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.pipe("/corpus/a.bin", np.arange(400, dtype=np.uint16).tobytes())
-    stored = sh.RawTokensDeserializer(
-        "memory://corpus/a.bin", "uint16", 4, chunk_size_in_bytes=80
-    )
+    monkeypatch.setattr("sweephand.corpus.chunks.CHUNK_BYTES", 80)
+    stored = sh.RawTokensDeserializer("memory://corpus/a.bin", "uint16", 4)
     corpus = stored.map(lambda one: {"tokens": one["tokens"] + 1}, name="more")
     if mixed:
         corpus = sh.Mixture({"all": corpus}, {"all": 1}, at_end="stop")

@@ -22,26 +22,6 @@ def test_a_request_to_a_store_reads_a_mebibyte_of_tokens(remote_tokens: str) -> 
         assert len(source.timeline.corpus.chunk_sequences) == 20
         source.next_minibatch(1024)
         assert source.stats()["bytes_loaded"] < (1 << 20) + (1 << 16)
-    given = sh.RawTokensDeserializer(remote_tokens, "uint16", 1024, chunk_size_in_bytes=4 << 20)
-    assert len(sh.MinibatchSource(given).timeline.corpus.chunk_sequences) == 5
-    with pytest.raises(ValueError, match="chunk_size_in_bytes"):
-        sh.RawTokensDeserializer(remote_tokens, "uint16", 1024, chunk_size_in_bytes=0)
-
-
-def test_a_state_of_larger_chunks_goes_on_with_those(remote_tokens: str) -> None:
-    def source(**options: int) -> sh.MinibatchSource:
-        return sh.MinibatchSource(
-            sh.RawTokensDeserializer(remote_tokens, "uint16", 1024, **options), num_threads=0
-        )
-
-    before = source(chunk_size_in_bytes=8 << 20)
-    before.next_minibatch(5000)
-    state = before.get_checkpoint_state()
-    with pytest.raises(sh.StateError, match="chunks is"):
-        source().restore_from_checkpoint(state)
-    again = source(chunk_size_in_bytes=8 << 20)
-    again.restore_from_checkpoint(state)
-    assert again.next_minibatch(5000).ids == before.next_minibatch(5000).ids
 
 
 def test_the_window_of_a_store_is_asked_for_at_once(remote_tokens: str) -> None:

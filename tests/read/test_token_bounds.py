@@ -101,9 +101,9 @@ def test_ends_that_cannot_be_are_refused(tmp_path: Path, ends: list[int], reason
 def test_what_is_asked_for_must_be_one_thing(tmp_path: Path) -> None:
     path = tmp_path / "a.ds"
     write(path, [1, 2], [2])
-    with pytest.raises(ValueError, match="got 0 of them"):
+    with pytest.raises(ValueError, match="by one of"):
         sh.RawTokensDeserializer(path, "uint32")
-    with pytest.raises(ValueError, match="got 2 of them"):
+    with pytest.raises(ValueError, match="by one of"):
         sh.RawTokensDeserializer(path, "uint32", 4, end_of_document=0)
     with pytest.raises(ValueError, match="dtype is needed"):
         sh.RawTokensDeserializer(path, sequence_length=4)
