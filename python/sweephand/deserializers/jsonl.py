@@ -32,7 +32,7 @@ from sweephand.corpus.objects import (
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.open_path import Look
 from sweephand.deserializers.units.line_units import BOM, LineConverter, LinePlace, LineUnits
-from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
+from sweephand.deserializers.units.text_numbers import is_narrow, round_once
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError
 from sweephand.files.inflate import PACKINGS
@@ -57,13 +57,12 @@ class JSONLDeserializer(LineUnits):
     sample; a field that a line lacks is an empty sequence there. Text is delivered as
     ``bytes``. Objects, and lists that hold some, are Python objects, one sample each, for maps
     (``StreamDef(dtype=object)`` where their form changes from line to line); one that a line
-    lacks is None. All lines are parsed once for the index of their places and lengths, and
-    again, about a MiB of a file at a time, on demand.
+    lacks is None. Blank lines are ignored.
 
     Parameters
     ----------
     files : str, path, or sequence of them
-        Paths, globs or URLs; plain, or compressed by gzip or zstd. Blank lines are ignored.
+        Paths, globs or URLs; plain, or compressed by gzip or zstd.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all that the first lines hold. ``field`` is the key; ``a.b.c`` is the key c
         in the object b in the object a. Numbers are stored as int64, or as float64 if one of
@@ -88,12 +87,10 @@ class JSONLDeserializer(LineUnits):
     format = "jsonl 2"
 
     def guess_streams(self) -> StreamDefs:
-        """Return the fields of the first lines that hold numbers, text or lists of them."""
         streams, self.left_out = guess_fields(self.head, self.first_file.path)
         return streams
 
     def converter(self) -> LineConverter:
-        """Return the parser of lines."""
         return JsonLines(self.definitions, self.fields, self.kinds)
 
 
@@ -120,7 +117,6 @@ class JsonLines:
         }
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return the types of the streams that are known."""
         return {
             name: SampleType("objects")
             if field.is_object
@@ -134,7 +130,6 @@ class JsonLines:
         }
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
-        """Return the streams of lines, and the faults by row."""
         ordinary = read_ordinary(list(self._fields.values()), self._keys, padded)
         if ordinary is not None:
             return ordinary, {}
@@ -191,8 +186,9 @@ def _parse(line: bytes, read_float: Callable[[str], Any] | None = None) -> dict[
     return value
 
 
-def _parse_exactly(texts: Sequence[bytes], key: str, row: int) -> Any:
-    return member_at(_parse(texts[row], Decimal), key)
+def _parse_exactly(texts: Sequence[bytes], key: str, row: int, place: int) -> Any:
+    """Return one of the numbers of a row, as a Decimal if it has a fraction."""
+    return list(leaves([member_at(_parse(texts[row], Decimal), key)]))[place]
 
 
 def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -240,15 +236,12 @@ class JsonField:
         self.wanted = None if wanted is None else np.dtype(wanted)
         self.dtype = None if dtype is None else np.dtype(dtype)
         self._float: np.dtype[Any] = _FLOAT  # the type in which floats are delivered
-        self._precision: tuple[int, int] | None = None
-        if self.wanted is not None and self.wanted.name in PRECISIONS:
+        if self.wanted is not None and (self.wanted == _FLOAT or is_narrow(self.wanted)):
             self._float = self.wanted
-            self._precision = PRECISIONS[self.wanted.name]
-        if self.wanted is not None and self.wanted == self._float:
             self.dtype = self.dtype or _FLOAT
 
     def convert(
-        self, values: Sequence[Any], parse_exactly: Callable[[int], Any] | None = None
+        self, values: Sequence[Any], parse_exactly: Callable[[int, int], Any] | None = None
     ) -> tuple[ColumnData, dict[int, str]]:
         """Return the values of rows as a column of sequences."""
         if self._are_objects(values):
@@ -259,14 +252,19 @@ class JsonField:
         for number, value in enumerate(values):
             try:
                 row = self.samples(value)
-                if parse_exactly is not None and self._is_halfway(row):
-                    row = self._nudge(np.asarray(row), parse_exactly(number))
+                if parse_exactly and isinstance(row, np.ndarray) and row.dtype == _FLOAT:
+                    row = round_once(row, self._float, partial(parse_exactly, number))
                 rows.append(row)
             except ValueError as error:
                 wrong[number] = str(error)
                 rows.append(())
-        if self.dtype == _FLOAT:
-            self._check_integers(rows, wrong)
+        for number, row in enumerate(rows if self.dtype == _FLOAT else ()):
+            if isinstance(row, np.ndarray) and row.dtype == _INT:
+                try:
+                    self._check_integers(row)
+                except ValueError as error:
+                    wrong[number] = str(error)
+                    rows[number] = ()
         offsets = offsets_of([len(row) for row in rows])
         if self.dtype == _TEXT:
             return column_of_bytes([text for row in rows for text in row], offsets), wrong
@@ -336,7 +334,7 @@ class JsonField:
         if "f" in kinds and not np.isfinite(array).all():
             raise ValueError("holds a number that is beyond float64")
         if "i" in kinds and "f" in kinds:
-            self._check_integers_in(value)
+            self._check_integers([one for one in leaves(value) if isinstance(one, int)])
         if array.ndim == len(self.shape):
             array = array[None]
         if array.shape[1:] != self.shape:
@@ -344,37 +342,12 @@ class JsonField:
         self._learn(array.dtype)
         return array
 
-    def _check_integers_in(self, value: list[Any]) -> None:
-        integers = [one for one in leaves(value) if isinstance(one, int)]
+    def _check_integers(self, integers: Sequence[int] | NDArray[np.int64]) -> None:
+        """Refuse integers that the floats of the column cannot hold."""
         try:
             cast(np.array(integers, np.int64), self._float)
         except (ValueError, OverflowError):
             raise ValueError(f"holds an integer that {self._float} cannot hold") from None
-
-    def _check_integers(self, rows: list[Any], wrong: dict[int, str]) -> None:
-        """Empty the rows of integers that the floats of the column cannot hold."""
-        for number, row in enumerate(rows):
-            if isinstance(row, np.ndarray) and row.dtype == _INT:
-                try:
-                    cast(row, self._float)
-                except ValueError:
-                    wrong[number] = f"holds an integer that {self._float} cannot hold"
-                    rows[number] = ()
-
-    def _is_halfway(self, row: Any) -> bool:
-        if self._precision is None or not isinstance(row, np.ndarray) or row.dtype != _FLOAT:
-            return False
-        return bool(halfway(row, *self._precision).any())
-
-    def _nudge(self, row: NDArray[Any], exact: Any) -> NDArray[Any]:
-        """Return floats that are on the same side of those halfway as their texts are."""
-        assert self._precision is not None
-        numbers = row.copy()
-        flat = numbers.reshape(-1)
-        texts = list(leaves(exact if isinstance(exact, list) else [exact]))
-        for place in np.flatnonzero(halfway(flat, *self._precision)).tolist():
-            flat[place] = nudged(float(flat[place]), texts[place])
-        return numbers
 
     def _learn(self, dtype: np.dtype[Any]) -> None:
         if self.wanted is not None and dtype != _TEXT:
@@ -399,10 +372,7 @@ def _words(dtype: np.dtype[Any]) -> str:
 def read_ordinary(
     fields: Sequence[JsonField], keys: Sequence[str], padded: NDArray[np.uint8]
 ) -> list[ColumnData] | None:
-    """Return the fields of lines that hold nothing out of the ordinary; else None.
-
-    `padded` is whole lines, and `PADDING` zeros.
-    """
+    """Return the fields of whole lines that hold nothing out of the ordinary; else None."""
     if any(field.shape or field.is_object for field in fields) or len(set(keys)) < len(keys):
         return None
     wanted = [
@@ -421,9 +391,7 @@ def read_ordinary(
 def guess_fields(
     read_head: Callable[[int], bytes], path: str
 ) -> tuple[StreamDefs, dict[str, str]]:
-    """Return the fields of the first lines that can be served, and those that cannot.
-
-    `read_head` returns the first bytes of a file, as many as are asked for.
+    """Return the fields of the first lines that can be served, and why others cannot.
 
     A list of equally long lists of numbers is a sequence of samples of that shape. A field that
     is an object in one of the lines, or a list that holds some, is a Python object.
@@ -434,24 +402,24 @@ def guess_fields(
     wrong: str | None = None
     for line in _first_lines(read_head):
         try:
-            members = json.loads(line)
+            members = _parse(line)
         except (ValueError, RecursionError) as error:
             wrong = wrong or f"{error}"
             continue
-        if not isinstance(members, dict):
-            wrong = wrong or f"it is a {type(members).__name__}"
-            continue
         for name, value in members.items():
-            if is_nested(value):
-                nested.add(name)
-                shapes.setdefault(name, None)
-                continue
-            shape = _shape_of(value)
-            why = _refusal(value, shape or ())
-            if why is None:
-                shapes.setdefault(name, shape)
+            shape = None
+            try:
+                if is_nested(value):
+                    nested.add(name)
+                elif value == []:
+                    raise ValueError("is an empty list")
+                else:
+                    shape = _shape_of(value)
+                    JsonField(shape or ()).samples(value)
+            except ValueError as error:
+                others.setdefault(name, f"it {error}")
             else:
-                others.setdefault(name, why)
+                shapes.setdefault(name, shape)
     if shapes:
         streams = {
             name: StreamDef(dtype=object) if name in nested else StreamDef(shape=shape)
@@ -473,17 +441,6 @@ def _first_lines(read_head: Callable[[int], bytes]) -> list[bytes]:
     if len(head) == size and b"\n" in head:
         head = head[: head.rindex(b"\n")]  # the last line is not whole
     return [line for line in head.removeprefix(BOM).splitlines() if line.strip()]
-
-
-def _refusal(value: object, shape: tuple[int, ...]) -> str | None:
-    """Return why a value cannot be served; None if it can."""
-    if value is None or value == []:
-        return "it is null" if value is None else "it is an empty list"
-    try:
-        JsonField(shape).samples(value)
-    except ValueError as error:
-        return f"it {error}"
-    return None
 
 
 def _shape_of(value: Any) -> tuple[int, ...] | None:

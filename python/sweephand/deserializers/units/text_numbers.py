@@ -6,6 +6,7 @@ number is the float nearest to the text, rounded once. ``docs/numbers.md`` has t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -18,7 +19,7 @@ from sweephand.corpus.columns import ColumnData
 
 # Of floats narrower than float64: digits to base 2, and the exponent of the least normal one as
 # frexp has it.
-PRECISIONS = {"float32": (24, -125), "float16": (11, -13), "bfloat16": (8, -125)}
+_PRECISIONS = {"float32": (24, -125), "float16": (11, -13), "bfloat16": (8, -125)}
 
 _SHORT = ("float16", "bfloat16")
 
@@ -50,9 +51,8 @@ def read_numbers(texts: ColumnData, dtype: np.dtype[Any]) -> tuple[ColumnData, d
         reason = _REASONS[int(faults[row])]
         text = ascii(_text(texts, row)[:_MOST_SHOWN].decode(errors="replace"))
         wrong[row] = reason.format(text=text, dtype=dtype.name)
-    if dtype.name in PRECISIONS and values.dtype == np.float64:
-        for row in np.flatnonzero(halfway(values, *PRECISIONS[dtype.name])).tolist():
-            values[row] = nudged(float(values[row]), _text(texts, row).decode().strip())
+    if values.dtype == np.float64:
+        values = round_once(values, dtype, lambda row: _text(texts, row).decode().strip())
     return ColumnData(values, values.dtype, (), len(values)), wrong
 
 
@@ -74,21 +74,34 @@ def guess_dtype(texts: ColumnData) -> str:
     return "bool" if np.isin(signed, (_EMPTY, _WORD)).all() else "bytes"
 
 
-def halfway(values: NDArray[np.float64], digits: int, least: int) -> NDArray[np.bool_]:
-    """Return a mask of the numbers halfway between two neighbours of a narrower float."""
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Return True for floats that a float64 is rounded to."""
+    return dtype.name in _PRECISIONS
+
+
+def round_once(
+    values: NDArray[np.float64], dtype: np.dtype[Any], text_at: Callable[[int], str | Decimal]
+) -> NDArray[np.float64]:
+    """Return floats that become those of a narrower dtype that are nearest to their texts.
+
+    A float halfway between two neighbours goes to the side where its text is.
+    """
+    if not is_narrow(dtype):
+        return values
+    digits, least = _PRECISIONS[dtype.name]
     finite = np.where(np.isfinite(values), values, 0.0)
     exponents = np.maximum(np.frexp(finite)[1], least)
     halves = np.ldexp(np.abs(finite), digits + 1 - exponents)
-    is_odd: NDArray[np.bool_] = halves % 2 == 1
-    return is_odd
-
-
-def nudged(value: float, text: str | Decimal) -> float:
-    """Return a float on the same side of `value`, a number halfway, as its text is."""
-    exact, number = Decimal(text), Decimal(value)
-    if exact == number:
-        return value
-    return float(np.nextafter(value, np.inf if exact > number else -np.inf))
+    is_halfway = halves % 2 == 1
+    if not is_halfway.any():
+        return values
+    rounded = values.copy()
+    flat = rounded.reshape(-1)
+    for place in np.flatnonzero(is_halfway).tolist():
+        exact, number = Decimal(text_at(place)), Decimal(float(flat[place]))
+        if exact != number:
+            flat[place] = np.nextafter(flat[place], np.inf if exact > number else -np.inf)
+    return rounded
 
 
 def _read(texts: ColumnData, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.uint8]]:
