@@ -47,10 +47,9 @@ class CSVDeserializer(LineUnits):
 
     The first row of every file names the columns. A column holds integers, floats, true and
     false, or text, which is delivered as ``bytes``; the first MiB of the first file, or a
-    ``dtype``, decides. Numbers are exact or errors, by the table in ``docs/numbers.md``;
-    ``nan`` and ``inf`` are floats, and an empty cell is not a number. Values in quotes (``"``)
-    may hold delimiters, line ends, and doubled quotes, as ``csv.reader(strict=True)`` reads
-    them. Blank lines are ignored.
+    ``dtype``, decides. ``nan`` and ``inf`` are floats, and an empty cell is not a number.
+    Values in quotes (``"``) may hold delimiters, line ends, and doubled quotes, as
+    ``csv.reader(strict=True)`` reads them. Blank lines are ignored.
 
     Parameters
     ----------
@@ -126,13 +125,10 @@ class CSVDeserializer(LineUnits):
     def _form(self) -> _core.formats.TableForm:
         return _core.formats.TableForm(self._separator, self._quoting)
 
-    def _finder(self) -> _core.formats.RowFinder:
-        return _core.formats.RowFinder(self._form)
-
     def has_rows(self, file: SourceFile) -> bool:
         """Return False if a file has blank lines alone, after its header."""
         head = self.head_of(file).removeprefix(BOM)
-        finder = self._finder()
+        finder = _core.formats.RowFinder(self._form)
         begin = finder.pass_row(head) if self._given is None else 0
         is_open = b"\n" in head[:begin] and not finder.is_between_rows  # in quotes
         return bool(is_open or head[begin:].strip())
@@ -146,20 +142,24 @@ class CSVDeserializer(LineUnits):
     ) -> Pieces:
         """Yield whole rows, after the header, which is that of the first file."""
         scan.begin_at(find_begin(source, file))
-        finder = self._finder()
+        finder = _core.formats.RowFinder(self._form)
         if self._given is None:
             header = _read_rows(source, file, scan.place.end, finder, 1, _HEAD_BYTES)
-            if header:
-                self._check_header(header, file)
+            names, known = self._names_in(header, file), self._columns[0]
+            if header and names != known:
+                raise DataError(
+                    f"the columns are {', '.join(names):.200} here and {', '.join(known):.200} "
+                    f"in {self.first_file.path}; all files of a corpus must agree",
+                    file.path,
+                    line=1,
+                )
             scan.pass_over(header)
         yield from rows_of(source, file, scan.place.end, finder)
 
     def end_of_whole(self, text: bytes) -> int:
-        """Return how many bytes of a text that is cut somewhere are whole rows."""
-        return self._finder().pass_all(text)
+        return _core.formats.RowFinder(self._form).pass_all(text)
 
     def guess_streams(self) -> StreamDefs:
-        """Return the columns that have a name of their own."""
         names, types = self._columns
         self.left_out = {
             name or f"column {number}": "several have the name" if name else "it has no name"
@@ -174,7 +174,7 @@ class CSVDeserializer(LineUnits):
         path = self.first_file.path
         head = self.head(_HEAD_BYTES + 1)
         rows = head.removeprefix(BOM)
-        finder = self._finder()
+        finder = _core.formats.RowFinder(self._form)
         names = self._given
         if names is None:
             end = finder.pass_row(rows)
@@ -198,20 +198,7 @@ class CSVDeserializer(LineUnits):
         types = (guess_dtype(bytes_column(*own)) for own in cells)
         return names, dict(zip(once, types, strict=True))
 
-    def _check_header(self, line: bytes, file: SourceFile) -> None:
-        """Refuse a file whose columns are not those of the first."""
-        names = self._names_in(line, file)
-        known, _ = self._columns
-        if names != known:
-            raise DataError(
-                f"the columns are {', '.join(names):.200} here and {', '.join(known):.200} in "
-                f"{self.first_file.path}; all files of a corpus must agree",
-                file.path,
-                line=1,
-            )
-
     def _names_in(self, line: bytes, file: SourceFile) -> list[str]:
-        """Return the names of the columns."""
         try:
             text = io.StringIO(line.decode(), newline="")
         except UnicodeDecodeError:
@@ -232,7 +219,6 @@ class CSVDeserializer(LineUnits):
             raise DataError(reason, file.path, line=1) from None
 
     def converter(self) -> LineConverter:
-        """Return the parser of rows."""
         names, guessed = self._columns
         types = {
             name: _type_of(guessed[field], self.definitions[name])
@@ -286,7 +272,6 @@ class _Rows:
     padding: int = 0
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return the types of the streams."""
         empty = column_of_bytes([])
         return {
             name: SampleType.of(empty if dtype is None else read_numbers(empty, dtype)[0])
@@ -294,7 +279,6 @@ class _Rows:
         }
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
-        """Return the streams of rows, and the faults by row."""
         wanted = {self.names.index(field): None for field in self.fields.values()}
         parts: list[list[ColumnData]] = []
         errors: dict[int, DataError] = {}

@@ -65,26 +65,20 @@ _OFFSETS = "_offsets"
 class NpyDeserializer(Deserializer):
     """Serve ``.npy`` files, reading each sequence in place.
 
-    A local file is mapped into memory, with a guard: a file that is cut or changed meanwhile is
-    an error, not a crash. With a window of the source, and from stores always, whole chunks are
-    read and held.
+    Local files are mapped into memory; one that is cut or changed meanwhile is an error.
 
     Parameters
     ----------
     streams : dict, path, or list of paths
         Stream name to the path or URL of a ``.npy`` file of shape (sequences, *shape), or to
         ``(values path, offsets path)``: consecutive samples, shape (samples, *shape), and the
-        begin of each sequence, shape (sequences + 1,), which is kept in memory, or mapped too
-        if it is local, of int64, and more than a million; or to a
-        list of paths, each of a file that is one sequence, of shape (samples, *shape). A single
-        path gives the stream its name, and ``NAME_offsets.npy`` beside it holds its offsets; in
-        a folder each file is a stream, or, if they differ in length, a sequence of ``x``.
-        Rows of tokens are for `RawTokensDeserializer`.
-    definitions : StreamDefs, dict of StreamDef or list of str, optional
-        As in `ArrayDeserializer`.
-    chunk_size : int, optional
-        Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
-        8 MiB, or 1 MiB in a store.
+        begin of each sequence, shape (sequences + 1,); or to a list of paths, each of a file
+        that is one sequence, of shape (samples, *shape). A single path gives the stream its
+        name, and ``NAME_offsets.npy`` beside it holds its offsets; in a folder each file is a
+        stream, or, if they differ in length, a sequence of ``x``. Rows of tokens are for
+        `RawTokensDeserializer`.
+    definitions, chunk_size
+        As in `ArrayDeserializer`; by default a chunk has 8 MiB, or 1 MiB in a store.
 
     Examples
     --------

@@ -1,15 +1,13 @@
-"""Plain text: every line, or every file, as bytes."""
+"""Plain text: every line as bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.checks import check_choice
 from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike
@@ -17,7 +15,6 @@ from sweephand.deserializers.open_path import DOCUMENTS, Look
 from sweephand.deserializers.tokens import one_stream
 from sweephand.deserializers.units.line_units import LineConverter, LinePlace, LineUnits
 from sweephand.deserializers.units.unit_scan import Columns, RowIds, SampleType
-from sweephand.files.find import find_files
 from sweephand.files.index_file import Keep
 from sweephand.files.source_file import Files, SourceFile
 
@@ -34,8 +31,6 @@ class TextDeserializer(LineUnits):
         Paths, globs or URLs; plain, or compressed by gzip or zstd.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "text"; by default it has that name too.
-    sample_by : {"line", "document"}
-        The unit of a sequence: a line, or a whole file.
     index, ids
         As in `ParquetDeserializer`; no field has ids.
 
@@ -55,43 +50,31 @@ class TextDeserializer(LineUnits):
         self,
         files: Files,
         streams: StreamsLike | None = None,
-        sample_by: Literal["line", "document"] = "line",
         *,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
-        check_choice("sample_by", sample_by, "line", "document")
-        self.are_whole = sample_by == "document"
-        self.options = {"sample_by": sample_by}
-        wanted = find_files(files) if self.are_whole else files  # an empty document is one
-        super().__init__(wanted, one_stream(streams, "text"), index=index, ids=ids)
+        super().__init__(files, one_stream(streams, "text"), index=index, ids=ids)
 
     def guess_streams(self) -> StreamDefs:
-        """Return the one stream that there is."""
         return one_stream(None, "text")
 
     def converter(self) -> LineConverter:
-        """Return the finder of line ends."""
-        return _TextLines(next(iter(self.definitions)), self.are_whole)
+        return _TextLines(next(iter(self.definitions)))
 
 
 @dataclass
 class _TextLines:
-    """Makes a sample of every line, or a single sample of the whole text."""
+    """Makes a sample of every line."""
 
     stream: str
-    are_whole: bool
     padding: int = 0
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return the type of lines."""
         return {self.stream: SampleType("bytes")}
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
-        """Return the lines; there is nothing that may be wrong with them."""
-        whole = padded, np.array([0, len(padded)], np.int64)
-        found = whole if self.are_whole else _core.formats.split_lines(padded)
-        return [bytes_column(*found)], {}
+        return [bytes_column(*_core.formats.split_lines(padded))], {}
 
 
 def is_text(look: Look) -> bool:

@@ -58,9 +58,7 @@ class TFRecordDeserializer(LineUnits):
     samples, one per value, or per `shape` values; a record that lacks the feature has an empty
     sequence. A feature list of a SequenceExample has one sample per step, with the number of
     values of the first step, or of `shape`; no SequenceExample may lack either. The type of a
-    feature, integers, floats or bytes, follows from the first record that has values of it. All
-    records are decoded once for the index, and again when a chunk of about 8 MiB of them is
-    loaded.
+    feature, integers, floats or bytes, follows from the first record that has values of it.
 
     Parameters
     ----------
@@ -71,9 +69,7 @@ class TFRecordDeserializer(LineUnits):
         ``context/KEY`` or ``feature_lists/KEY`` where a SequenceExample has the key in both.
         Values are int64, float32 or ``bytes`` unless ``dtype`` is given.
     compression : {"auto", "gzip", "zlib", None}
-        Compression of the files; "auto" detects it by the first bytes of each. Compressed files
-        are decompressed from their beginning to the requested chunk, once; later chunks are
-        found faster.
+        Compression of the files; "auto" detects it by the first bytes of each.
     verify_checksums : bool
         Compare the checksum of every record's data, for the index and later.
     index, ids
@@ -83,14 +79,9 @@ class TFRecordDeserializer(LineUnits):
     -----
     Messages are read by the documented rules of protocol buffers, as TensorFlow's message
     class does and its parsing op does not always: runs of one list are joined, the last of two
-    kinds or of two equal keys counts, unknown fields are passed over. A list of floats whose
-    bytes are no multiple of 4, a varint beyond 64 bits and groups are damage. A damaged length
-    loses all later records of its file, as one item; a truncation is an error, also within the
-    first twelve bytes of a record, where TensorFlow ends silently.
-
-    References
-    ----------
-    https://www.tensorflow.org/tutorials/load_data/tfrecord
+    kinds or of two equal keys counts, unknown fields are passed over. A damaged length loses
+    all later records of its file, as one item; a truncation is an error, also within the first
+    twelve bytes of a record, where TensorFlow ends silently.
 
     Examples
     --------
@@ -132,11 +123,9 @@ class TFRecordDeserializer(LineUnits):
         return bool(self.head_of(file, 1))
 
     def head_of(self, file: SourceFile, size: int = HEAD) -> bytes:
-        """Return the first bytes of a file's content."""
         return self.contents.head(file, self._compression_of(file), size)
 
     def guess_streams(self) -> StreamDefs:
-        """Return the features of the first records."""
         path = self.first_file.path
         head = self.head(HEAD)
         _core.formats.FrameFinder(path).feed(0, np.frombuffer(head, np.uint8))
@@ -149,7 +138,6 @@ class TFRecordDeserializer(LineUnits):
         return StreamDefs({key: StreamDef() for key in keys})
 
     def opened(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
-        """Open the content of a file, and say how it is compressed."""
         compression = self._compression_of(file)
         return self.contents.open(file, compression), compression
 
@@ -195,7 +183,6 @@ class TFRecordDeserializer(LineUnits):
         return ExampleConverter(self.definitions, self.fields, self.kinds, self._verify, narrow)
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Decode the records of units."""
         if facts.get("compression") or not isinstance(file, LocalFile):
             return super().read_units(file, facts, begin, end)
         place = LinePlace(*facts["units"][begin])
@@ -291,12 +278,11 @@ def decode_examples(
     may_narrow: bool = False,
     offsets: NDArray[np.int64] | None = None,
 ) -> Columns:
-    """Decode consecutive records.
+    """Decode consecutive records, of which `first` is the number of the first.
 
-    `records` are whole, with `PADDING` more bytes of any value, or a file that is read block by
-    block from `offset` to `end`; `first` is the number of the first. Bare records, without
-    frames, begin at `offsets`. Integers that may be narrow come in the narrowest type that
-    holds all of them; the dtype of the column is int64 nevertheless. A damaged frame is raised.
+    They are whole, with `PADDING` more bytes of any value, or those of a file from `offset` to
+    `end`. Bare records, without frames, begin at `offsets`. Integers that may be narrow come in
+    the narrowest type that holds all of them; the dtype of the column is int64 nevertheless.
     """
     ledger = _core.formats.Ledger(_MOST_ITEMS)
     streams = [field.to_core(may_narrow) for field in fields]
@@ -358,7 +344,6 @@ class ExampleConverter:
     padding: int = PADDING
 
     def kinds(self) -> dict[str, SampleType]:
-        """Return the types of the streams that have had values."""
         return dict(self.known)
 
     @property
@@ -377,7 +362,6 @@ class ExampleConverter:
         place: LinePlace,
         offsets: NDArray[np.int64] | None = None,
     ) -> Columns:
-        """Return the streams of records; see `decode_examples`."""
         is_known = self.known.keys() >= self.definitions.keys()
         if not is_known:
             lacking = [name for name in self.definitions if name not in self.known]
@@ -412,10 +396,7 @@ def _sample_type(stream: StreamDef, dtype: str, step_values: int = 0) -> SampleT
 
 
 def keys_of_records(records: Iterable[bytes]) -> list[str]:
-    """Return the names of the features and feature lists of the first message.
-
-    A name that both have is returned as ``context/NAME`` and ``feature_lists/NAME``.
-    """
+    """Return the names of features and feature lists; ``context/NAME`` where both have it."""
     context: set[str] = set()
     lists: set[str] = set()
     for record in islice(records, _MOST_LOOKED_AT):

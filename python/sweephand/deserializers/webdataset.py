@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, lru_cache
-from io import BufferedReader, BytesIO
+from io import BufferedReader
 from os import fsdecode
 from types import MappingProxyType
 from typing import Any
@@ -32,7 +32,7 @@ from sweephand.deserializers.units.records import (
 )
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError, StaleError
-from sweephand.files.index_file import Advance, Index
+from sweephand.files.index_file import Index
 from sweephand.files.inflate import PACKINGS, FileContents, compression_of
 from sweephand.files.local import LocalFile
 from sweephand.files.range_reader import open_to_scan
@@ -42,8 +42,8 @@ _PICKLED = ("pkl", "pickle", "pyd", "pth", "pt")
 _BLOCK = 512
 _STEP_BYTES = 4 << 20  # of an archive, from one look at Ctrl-C to the next
 _GUESSED_SAMPLES = 16
-_GUESSED_BYTES = 4 << 20  # of a compressed archive, or as many more as a whole sample takes
-_WHOLE = 2  # samples of which the first is whole
+_GUESSED_BYTES = 4 << 20  # of a compressed archive
+_NO_LIMIT = 2**62
 _KEY = "__key__"
 _NUMBERS = ("cls", "cls2", "class", "count", "index", "inx")
 _JSON = re.compile(r"(?P<member>(?:.*\.)?json)\.(?P<key>.+)")
@@ -55,9 +55,8 @@ class WebDatasetDeserializer(RecordDeserializer):
 
     Adjacent files of an archive with the same path up to the first dot of their name are one
     sample; the part after that dot, in lower case, is the field. A field is one sample of
-    ``bytes``; a missing field is an empty sequence. The index is built in one pass over the
-    headers. Local archives are then mapped into memory and members read in place, in any order,
-    or in chunks if the source has a window.
+    ``bytes``; a missing field is an empty sequence. Folders, links, names without an extension
+    and names that begin with a dot are ignored; sparse members are refused.
 
     Parameters
     ----------
@@ -65,19 +64,14 @@ class WebDatasetDeserializer(RecordDeserializer):
         Paths, globs or URLs of archives: plain, or compressed by gzip or zstd. Compressed ones
         are decompressed once for the index and again, chunk by chunk, on demand.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        By default all fields of the first samples. ``field`` is the extension, such as "jpg"
-        or "seg.png". Arrays, "npy", are sequences of their rows, or with ``shape`` of samples
-        of that shape. "cls", "cls2", "class", "count", "index" and "inx" are integers.
-        "json.caption" is the value of a key of "json": a number, a text, or a list of them;
-        such values are kept in the index. "__key__" is the path without its extension.
+        By default all fields of the first samples but pickled ones (``pyd``, ``pkl``, ``pth``).
+        ``field`` is the extension, such as "jpg" or "seg.png". Arrays, "npy", are sequences of
+        their rows, or with ``shape`` of samples of that shape. "cls", "cls2", "class", "count",
+        "index" and "inx" are integers. "json.caption" is the value of a key of "json": a
+        number, a text, or a list of them; such values are kept in the index. "__key__" is the
+        path without its extension.
     index, ids
         As in `ParquetDeserializer`; a field of ids may be "__key__".
-
-    Notes
-    -----
-    Folders, links, names without an extension and names that begin with a dot are ignored.
-    Pickled fields (``pyd``, ``pkl``, ``pth``) are left out; one that is named is served as
-    ``bytes``. Long names and sizes of GNU and pax are read; sparse members are refused.
 
     References
     ----------
@@ -107,7 +101,6 @@ class WebDatasetDeserializer(RecordDeserializer):
         """Take any field: a sample of another archive may have it."""
 
     def contents(self, index: Index) -> Sequence[SourceFile]:
-        """Return the archives, unpacked where they are compressed."""
         unpacked = [facts["format"].get("unpacked") for facts in index.facts]
         return [
             self._contents.as_file(file, *one) if one else file
@@ -123,31 +116,24 @@ class WebDatasetDeserializer(RecordDeserializer):
         return bool(self._contents.head(file, compression_of(file), _BLOCK).strip(b"\0"))
 
     def guess_streams(self) -> StreamDefs:
-        """Return the fields of the first samples."""
         file = self.first_file
         compression = compression_of(file)
         with ExitStack() as stack:
-            size = _GUESSED_BYTES
-            while True:
-                if compression is None:
-                    head, samples = b"", stack.enter_context(_walk(file, {}))
-                else:  # as if the archive ended there
-                    head = self._contents.head(file, compression, size)
-                    samples = _samples_in(BytesIO(head), file.path, len(head), {})
-                try:
-                    while (
-                        samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED_SAMPLES
-                    ):
-                        pass
-                except StaleError:
+            if compression is None:
+                samples = stack.enter_context(_walk(file, {}))
+            else:
+                content = stack.enter_context(self._contents.open(file, compression))
+                samples = _samples_in(content, file.path, _NO_LIMIT, {})
+            most = _NO_LIMIT if compression is None else _GUESSED_BYTES
+            try:
+                while samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED_SAMPLES:
+                    if samples.at > most and len(samples.keys) > 1:  # the first is whole
+                        break
+            except StaleError:
+                raise
+            except DataError:
+                if not samples.fields:
                     raise
-                except DataError:
-                    if len(head) == size and len(samples.keys) < _WHOLE:
-                        size *= 4
-                        continue
-                    if not samples.fields:
-                        raise
-                break
         fields = [fsdecode(name) for name in samples.fields]
         self.left_out = {
             name: "it holds pickled objects, which are never loaded"
@@ -158,8 +144,7 @@ class WebDatasetDeserializer(RecordDeserializer):
             raise DataError("the archive holds no file whose name has an extension", file.path)
         return StreamDefs({name: StreamDef() for name in fields if name not in self.left_out})
 
-    def find_all(self, file: SourceFile, advance: Advance) -> FoundRecords:
-        """Go over the headers once."""
+    def find_all(self, file: SourceFile) -> FoundRecords:
         found = FoundRecords({})
         archive, compression = file, compression_of(file)
         if compression is not None:
@@ -167,13 +152,12 @@ class WebDatasetDeserializer(RecordDeserializer):
             found.facts = {"unpacked": [compression, size, members]}
             found.content_bytes = size
             archive = self._contents.as_file(file, compression, size, members)
-        with _walk(archive, heads_of(self.fields.values())) as samples:
-            reported = 0
+        fields = (_decoding_of(field)[:2] for field in self.fields.values())
+        heads = {member: _HEAD_BYTES[how] for member, how in fields if how in _HEAD_BYTES}
+        with _walk(archive, heads) as samples:
             try:
                 while samples.walk(samples.at + _STEP_BYTES):
-                    now = samples.at * file.size // max(1, archive.size)
-                    advance(now - reported)
-                    reported = now
+                    pass
             except StaleError:
                 raise
             except DataError as error:
@@ -200,12 +184,11 @@ def _walk(file: SourceFile, heads: dict[str, int]) -> Iterator[Any]:
         yield _samples_in(stream, file.path, file.size, heads)
 
 
-def _samples_in(
-    stream: BytesIO | BufferedReader, path: str, size: int, heads: dict[str, int]
-) -> Any:
+def _samples_in(stream: BufferedReader, path: str, size: int, heads: dict[str, int]) -> Any:
     def read_into(offset: int, out: memoryview) -> None:
         stream.seek(offset)
-        stream.readinto(out)
+        if stream.readinto(out) < len(out):
+            raise DataError("the archive ends without an end mark", path, offset)
 
     return _core.formats.TarSamples(_core.read.CallbackBytes(path, size, read_into), heads)
 
@@ -219,15 +202,6 @@ def is_tar(look: Look) -> bool:
     except DataError:
         return False
     return _core.formats.is_tar_header(head) or head == bytes(_BLOCK)
-
-
-def heads_of(fields: Iterable[str]) -> dict[str, int]:
-    """Return the members that fields are of, and how much of each is looked at."""
-    heads: dict[str, int] = {}
-    for field in fields:
-        member, decoding = _decoding_of(field)[:2]
-        heads[member] = max(heads.get(member, 0), _HEAD_BYTES.get(decoding, 0))
-    return {member: size for member, size in heads.items() if size}
 
 
 class _Members:

@@ -53,7 +53,6 @@ from sweephand.deserializers.units.unit_scan import (
     UnitScan,
     common_types,
     guarded,
-    list_errors,
     names_of_rows,
 )
 from sweephand.errors import DataError, StaleError
@@ -87,38 +86,26 @@ class UnitLoader:
         first, end = self.rows.load_units[number : number + 2].tolist()
         parts: list[list[ColumnData]] = []
         skipped: list[int] = []  # rows
-        with guarded(self._place(first, end)[0].path):  # memory may lack for blank rows too
-            for begin, stop in self._pieces(first, end):
+        with guarded(self._file_of(first)[0].path):  # memory may lack for blank rows too
+            files = np.clip(self.rows.index.starts["rows"], first, end)
+            for begin, stop in pairwise(np.unique(files).tolist()):
                 self._read_or_skip(begin, stop, parts, skipped)
             columns = [concat_columns(one) for one in zip(*parts, strict=True)]
             first_row = int(self.rows.unit_rows[first])
             skipped = [row - first_row for row in skipped]
             return make_chunk(columns, owned=not self.reader.is_resident, skipped=skipped)
 
-    def _place(self, begin: int, end: int) -> tuple[SourceFile, Facts, int, int]:
-        """Return units of the corpus, all of one file, as they are numbered in it."""
+    def _file_of(self, unit: int) -> tuple[SourceFile, Facts, int]:
+        """Return the file of a unit, its facts, and its first unit."""
         index = self.rows.index
-        starts = index.starts["rows"]
-        number = int(np.searchsorted(starts, begin, side="right")) - 1
-        first = int(starts[number])
-        return index.files[number], index.facts[number]["format"], begin - first, end - first
-
-    def _pieces(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """Cut a run of units at the borders of files."""
-        starts = self.rows.index.starts["rows"]
-        while first < end:
-            file = int(np.searchsorted(starts, first, side="right")) - 1
-            stop = min(end, int(starts[file + 1]))
-            yield first, stop
-            first = stop
+        number = int(np.searchsorted(index.starts["rows"], unit, side="right")) - 1
+        first = int(index.starts["rows"][number])
+        return index.files[number], index.facts[number]["format"], first
 
     def _read_or_skip(
         self, begin: int, end: int, parts: list[list[ColumnData]], skipped: list[int]
     ) -> None:
-        """Read units of a file; after a failure each by itself, to lose as few as possible.
-
-        What the index knows to be damaged is skipped with what turns out to be.
-        """
+        """Read units of a file; after a failure each by itself, to lose as few as possible."""
         rows = self.rows.rows_of(begin, end)
         known = (rows.start + np.flatnonzero(~self.rows.is_served[rows])).tolist()
         if len(known) == rows.stop - rows.start:
@@ -146,9 +133,9 @@ class UnitLoader:
                 skipped.append(rows.start + row)
 
     def _read(self, begin: int, end: int) -> Columns:
-        file, facts, first, stop = self._place(begin, end)
+        file, facts, first = self._file_of(begin)
         with guarded(file.path):
-            columns, wrong = self.reader.read_units(file, facts, first, stop)
+            columns, wrong = self.reader.read_units(file, facts, begin - first, end - first)
         if not isinstance(file, LocalFile):  # which was looked at when it was read
             file.check_unchanged()
         rows = self.rows.rows_of(begin, end)
@@ -301,7 +288,9 @@ class IndexedDeserializer(SelfDescribed):
     def _open_rows(self, ledger: Ledger) -> tuple[RowTable, list[StreamInfo]]:
         """Return the rows and what there is of each, by an index that is built if need be."""
         index = self.load_index()
-        list_errors(index, ledger)
+        for file, facts in zip(index.files, index.facts, strict=True):
+            for reason, _, *place in facts["errors"]:
+                ledger.add(DataError(reason, file.path, *place))
         if not index.arrays["rows"].any():
             raise empty_corpus([file.path for file in index.files])
         dtypes = {n: np.dtype(one.dtype) for n, one in self.definitions.items() if one.dtype}

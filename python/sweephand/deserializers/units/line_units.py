@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -63,11 +63,10 @@ class LineConverter(Protocol):
 class LineScan(UnitScan):
     """Result of the scan of a file, piece by piece."""
 
-    def begin(
-        self, streams: list[str], file: SourceFile, converter: LineConverter, is_text: bool
+    def __init__(
+        self, streams: Iterable[str], file: SourceFile, converter: LineConverter, is_text: bool
     ) -> None:
-        """Set what is scanned; the text begins with the first byte and line."""
-        self.lengths = {name: [] for name in streams}
+        super().__init__(lengths={name: [] for name in streams})
         self.units: list[list[int]] = []
         self.facts["units"] = self.units
         self.file, self.converter, self.is_text = file, converter, is_text
@@ -136,11 +135,7 @@ def find_begin(source: io.BufferedReader, file: SourceFile) -> int:
 def lines_of(
     source: io.BufferedReader, file: SourceFile, begin: int, compression: Compression | None
 ) -> Pieces:
-    """Yield whole lines.
-
-    A frame of zstd is unpacked from its beginning, so that there a unit begins where a frame
-    does: with the first line in it.
-    """
+    """Yield whole lines; with zstd a unit begins with a frame, which is unpacked as a whole."""
     raw = source.raw
     at = first = begin
     while text := _read_lines(source, file, at):
@@ -162,14 +157,6 @@ def lines_of(
             if stop > start:
                 yield text[start:stop], begins_unit
         at += len(text)
-
-
-def whole_of(source: io.BufferedReader, file: SourceFile) -> bytes:
-    """Return all that a file holds, which may be nothing."""
-    content = source.read(_MAX_UNIT_BYTES + 1)
-    if len(content) > _MAX_UNIT_BYTES:
-        raise DataError(f"a document has more than {_MAX_UNIT_BYTES} bytes", file.path)
-    return content
 
 
 def _next_line(text: bytes, at: int) -> int:
@@ -199,7 +186,6 @@ class LineUnits(IndexedDeserializer):
 
     float_bytes = 8  # numbers of text
     is_text: ClassVar[bool] = True  # lines; a record has checksums, and values of any bytes
-    are_whole: bool = False  # each file is one sequence, not each line
 
     @cached_property
     def contents(self) -> FileContents:
@@ -229,10 +215,7 @@ class LineUnits(IndexedDeserializer):
     ) -> Pieces:
         """Yield the items of a file; what comes before the first is passed over in the scan."""
         scan.begin_at(find_begin(source, file))
-        if self.are_whole:
-            yield whole_of(source, file), True
-        else:
-            yield from lines_of(source, file, scan.place.end, compression)
+        yield from lines_of(source, file, scan.place.end, compression)
 
     def end_of_whole(self, text: bytes) -> int:
         """Return how many bytes of a text that is cut somewhere are whole lines."""
@@ -254,8 +237,7 @@ class LineUnits(IndexedDeserializer):
         """Convert every item once."""
         source, compression = self.opened(file)
         converter = self.converter()
-        scan = LineScan()
-        scan.begin(list(self.definitions), file, converter, self.is_text)
+        scan = LineScan(self.definitions, file, converter, self.is_text)
         with source:
             raw = source.raw
             reported = 0
@@ -270,13 +252,9 @@ class LineUnits(IndexedDeserializer):
                 is_packed = isinstance(raw, InflatedStream)
                 if self.is_text and (not is_packed or error.line is not None):
                     raise
-                if self.are_whole:
-                    scan.add(b"", True)  # its one row, which keeps its number
-                    scan.add_error(error, [0])
-                else:
-                    scan.add_error(error)  # the rest cannot be found
-                    if self.is_text and isinstance(raw, InflatedStream):
-                        self._add_verified(scan, raw.verified, compression or "gzip")
+                scan.add_error(error)  # the rest cannot be found
+                if self.is_text and isinstance(raw, InflatedStream):
+                    self._add_verified(scan, raw.verified, compression or "gzip")
             if isinstance(raw, InflatedStream):
                 scan.facts |= {"compression": compression, "members": raw.members}
         scan.kinds = converter.kinds()

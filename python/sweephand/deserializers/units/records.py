@@ -39,7 +39,13 @@ from sweephand.corpus.sizes import Sizing, size_columns
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.unit_scan import RowTable, SampleType, UnitScan, guarded
+from sweephand.deserializers.units.unit_scan import (
+    RowTable,
+    SampleType,
+    UnitScan,
+    cut_units,
+    guarded,
+)
 from sweephand.errors import DataError, StaleError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.inflate import ContentFile
@@ -114,7 +120,7 @@ class RecordDeserializer(IndexedDeserializer):
         """
         raise NotImplementedError
 
-    def find_all(self, file: SourceFile, advance: Advance) -> FoundRecords:
+    def find_all(self, file: SourceFile) -> FoundRecords:
         """Find the records of a file, by `find_records`, or by a table that the file has."""
         records: list[Places] = []
         faults: dict[int, DataError] = {}
@@ -153,15 +159,8 @@ class RecordDeserializer(IndexedDeserializer):
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Find the records; those whose values are cut, or no whole samples, are damaged."""
         scan = UnitScan()
-        left = file.size
-
-        def step(num_bytes: int) -> None:
-            nonlocal left
-            left -= num_bytes
-            advance(num_bytes)
-
         try:
-            found = self.find_all(file, step)
+            found = self.find_all(file)
         except StaleError:
             raise
         except DataError as error:
@@ -190,8 +189,10 @@ class RecordDeserializer(IndexedDeserializer):
         num_bytes = np.sum(sizes, axis=0) if found.num_bytes is None else found.num_bytes
         is_whole = isinstance(file, ContentFile)  # it is unpacked as a whole
         least = _NO_LIMIT if is_whole else min(_UNIT_BYTES, chunks.CHUNK_BYTES)
-        _add_units(scan, num_bytes, least)
-        advance(left)
+        units = cut_units(num_bytes, least)
+        scan.rows += np.diff(units).tolist()
+        scan.num_bytes += np.diff(offsets_of(num_bytes)[units]).tolist()
+        advance(file.size)
         return scan
 
     def _add_placed(
@@ -269,15 +270,6 @@ class RecordDeserializer(IndexedDeserializer):
         )
 
 
-def _add_units(scan: UnitScan, num_bytes: NDArray[np.integer], least: int) -> None:
-    """Cut the rows of a file into units; `num_bytes` are those of every row with all its."""
-    begins = offsets_of(num_bytes)[:-1]
-    firsts = np.flatnonzero(np.diff(begins // least, prepend=-1))
-    if len(firsts):
-        scan.rows += np.diff(firsts, append=len(num_bytes)).tolist()
-        scan.num_bytes += np.add.reduceat(num_bytes, firsts).tolist()
-
-
 def _add_held(scan: UnitScan, name: str, column: ColumnData, kind: SampleType | None) -> None:
     """Add the values of a stream."""
     assert column.values is not None
@@ -298,10 +290,9 @@ def pass_heads(
     begins: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> tuple[SampleType | None, dict[int, str]]:
-    """Move the places of arrays past their heads, which say the type of the samples.
+    """Move the places of arrays past their heads, and return their type, and which are lost.
 
-    `heads` are the first bytes of the arrays of rows; samples are the rows of an array, or of
-    the shape that is wanted. Returns their type, and the reasons why arrays are lost.
+    Samples are the rows of an array, or of the shape that is wanted.
     """
     kind: SampleType | None = None
     faults: dict[int, str] = {}
@@ -347,10 +338,7 @@ def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64] | None:
 
 
 def gatherer(file: SourceFile) -> Gather:
-    """Return what joins short runs of a file's bytes, by begins and sizes.
-
-    A local file is read there alone; from a store, or unpacked, it is read as a whole, once.
-    """
+    """Return what joins short runs of a file's bytes, by begins and sizes."""
     if isinstance(file, LocalFile):
         run = join_pieces([file], np.array([[0, 0, file.size]], np.uint64))
 
@@ -363,14 +351,7 @@ def gatherer(file: SourceFile) -> Gather:
 
         return gather
     content = file.fetch(0, file.size)
-
-    def pick(begins: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[np.uint8]:
-        return content[runs(begins, sizes)]
-
-    return pick
-
-
-_MOST_GAP = 1 << 16  # bytes that are fetched in vain rather than to ask twice
+    return lambda begins, sizes: content[runs(begins, sizes)]
 
 
 @dataclass(frozen=True)
@@ -429,7 +410,8 @@ class FileColumn:
         column = self.column
         if column.values is not None:
             return column
-        content: NDArray[Any] = contents[0] if len(contents) == 1 else _joined(contents)
+        content: NDArray[Any] = np.empty(0, np.uint8)
+        content = contents[0] if len(contents) == 1 else np.concatenate([content, *contents])
         if column.element_offsets is not None and self.stored is None:
             return replace(column, values=content)
         content = content.view(column.dtype if self.stored is None else self.stored)
@@ -531,7 +513,3 @@ def _fetch(columns: Sequence[FileColumn]) -> list[list[NDArray[np.uint8]]]:
                 # A copy is aligned, and keeps no other values in memory.
                 found[number][place] = own if len(group) == 1 else own.copy()
     return found
-
-
-def _joined(contents: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    return np.concatenate([np.empty(0, np.uint8), *contents])

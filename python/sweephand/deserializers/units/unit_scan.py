@@ -229,13 +229,6 @@ def known_fields(guess: Callable[[], Iterable[str]]) -> str:
     return f", there are: {listed}{', ...' if len(names) > _MAX_NAMED else ''}"
 
 
-def list_errors(index: Index, ledger: Ledger) -> None:
-    """Count the damaged items of the files."""
-    for file, facts in zip(index.files, index.facts, strict=True):
-        for reason, _, *place in facts["errors"]:
-            ledger.add(DataError(reason, file.path, *place))
-
-
 def common_types(
     index: Index,
     fields: Mapping[str, str],
@@ -264,36 +257,28 @@ def common_types(
                 )
     for name, field_name in fields.items():
         if name not in found:
-            _raise_of_unread(index)
+            for number, (file, facts) in enumerate(zip(index.files, index.facts, strict=True)):
+                arrays = index.scan(number).arrays
+                if facts["errors"] and len(arrays["damaged_rows"]) == arrays["rows"].sum():
+                    # No row of the file is whole, so that it says nothing of its fields.
+                    reason, _, *place = facts["errors"][0]
+                    raise DataError(reason, file.path, *place)
             reason = f"no row has the field {field_name!r}{known_fields(guess)}"
             raise DataError(reason, index.files[0].path, stream=name)
     return {name: found[name][0] for name in fields}
-
-
-def _raise_of_unread(index: Index) -> None:
-    """Raise the error of a file of which no row is whole: it says nothing of its fields."""
-    for number, (file, facts) in enumerate(zip(index.files, index.facts, strict=True)):
-        scan = index.scan(number)
-        if facts["errors"] and len(scan.arrays["damaged_rows"]) == scan.arrays["rows"].sum():
-            reason, _, *place = facts["errors"][0]
-            raise DataError(reason, file.path, *place)
 
 
 RowIds = str | Sequence[str] | Sequence[int] | NDArray[np.generic]
 
 
 class RowTable:
-    """The rows of a corpus: their lengths, and the chunk of each.
-
-    `lengths` are the samples of every row per stream, None: one each; `sizing` are the streams
-    whose longest is the size; rows without samples are counted in the ledger.
-    """
+    """The rows of a corpus: their lengths, and the chunk of each."""
 
     def __init__(
         self,
         index: Index,
-        lengths: Mapping[str, NDArray[np.uint32] | None],
-        sizing: Sequence[str],
+        lengths: Mapping[str, NDArray[np.uint32] | None],  # in samples; None: one each
+        sizing: Sequence[str],  # the streams whose longest is the size
         ledger: Ledger,
         *,
         order: NDArray[np.int64] | None = None,
@@ -305,17 +290,15 @@ class RowTable:
         self.index = index
         # the first row of every unit, and the end
         self.unit_rows = offsets_of(index.arrays["rows"])
-        chunk_units = (
-            np.arange(len(num_bytes) + 1)
-            if chunk_per_unit
-            else cut_chunks(num_bytes, chunk_bytes)
-        )
+        chunk_units = np.arange(len(num_bytes) + 1)
+        if not chunk_per_unit:
+            chunk_units = cut_units(num_bytes, chunk_bytes or chunks.CHUNK_BYTES)
         self.chunk_rows = chunks_between(self.unit_rows[chunk_units])
         # The first unit of all that is loaded at a time, and the end: of a chunk or a part.
         self.load_units = chunk_units
         self.parts: _core.index.Starts | None = None
         if in_parts:
-            self.load_units = cut_parts(num_bytes, chunk_units)
+            self.load_units = np.union1d(chunk_units, cut_units(num_bytes, _PART_BYTES))
             self.parts = chunks_between(self.unit_rows[self.load_units])
         self._num_rows = int(self.unit_rows[-1])
         self._file_rows = self.unit_rows[index.starts["rows"]]
@@ -350,13 +333,16 @@ class RowTable:
         sizes = self._sizes(self._sizing)
         if sizes is None:
             return Sizing.one_each(self.chunk_rows)
-        return Sizing.of(sizes, self.chunk_rows)
+        return Sizing.of(np.where(self.is_served, sizes, np.uint32(1)), self.chunk_rows)
 
     @property
     def sample_bytes(self) -> float:
         """Mean bytes of a row for one sample of the longest stream."""
         sizes = self._sizes(list(self.lengths))
-        num_samples = self._num_rows if sizes is None else int(sizes.sum(dtype=np.int64))
+        num_samples = self._num_rows
+        if sizes is not None:
+            num_samples = int(sizes.sum(dtype=np.int64, where=self.is_served))
+            num_samples += int(np.count_nonzero(~self.is_served))
         return int(self.index.arrays["num_bytes"].sum()) / max(1, num_samples)
 
     def rows_of(self, begin: int, end: int) -> slice:
@@ -383,21 +369,15 @@ class RowTable:
         return np.repeat(np.arange(len(self._file_rows) - 1), np.diff(self._file_rows))
 
     def _sizes(self, streams: Sequence[str]) -> NDArray[np.uint32] | None:
-        """Return the sizes of all rows; None: one sample each."""
-        sizes = self._samples(streams)
-        return None if sizes is None else np.where(self.is_served, sizes, np.uint32(1))
-
-    def _samples(self, streams: Sequence[str]) -> NDArray[np.uint32] | None:
         """Return the samples of all rows, 0 of those that are damaged; None: one each."""
-        chosen = [self.lengths[name] for name in streams]
-        known = [lengths for lengths in chosen if lengths is not None]
+        known = [own for name in streams if (own := self.lengths[name]) is not None]
         if not known:
             return None
         sizes: NDArray[np.uint32] = known[0] if len(known) == 1 else np.maximum.reduce(known)
-        return sizes if len(known) == len(chosen) else np.maximum(sizes, 1)
+        return sizes if len(known) == len(streams) else np.maximum(sizes, 1)
 
     def _leave_out_empty(self, ledger: Ledger) -> None:
-        sizes = self._samples(self._sizing)
+        sizes = self._sizes(self._sizing)
         if sizes is None:
             return
         empty = np.flatnonzero((sizes == 0) & self.is_served)
@@ -411,29 +391,13 @@ class RowTable:
         self.is_served[empty] = False
 
 
-def cut_chunks(
-    num_bytes: NDArray[np.int64], chunk_bytes: int | None = None
-) -> NDArray[np.int64]:
-    """Return the first unit of every chunk, and the end.
+def cut_units(num_bytes: NDArray[np.integer], least: int) -> NDArray[np.int64]:
+    """Return the first of each run of units or rows that fills so many bytes, and the end.
 
-    A chunk ends with the unit that fills it up to `chunk_bytes`: large files are split between
-    units and small ones joined. It depends on nothing but the units, as the order does.
+    It depends on nothing but their sizes, as the order does.
     """
-    if not num_bytes.size:
-        return np.zeros(1, np.int64)
-    begins = np.append(0, np.cumsum(num_bytes)[:-1])
-    starts = np.flatnonzero(np.diff(begins // (chunk_bytes or chunks.CHUNK_BYTES), prepend=-1))
-    return np.append(starts, len(num_bytes)).astype(np.int64)
-
-
-def cut_parts(
-    num_bytes: NDArray[np.int64], chunk_units: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the first unit of every part, and the end; chunks begin with a part."""
-    begins = np.append(0, np.cumsum(num_bytes)[:-1])[: len(num_bytes)]
-    begins_part = np.diff(begins // _PART_BYTES, prepend=-1) > 0
-    begins_part[chunk_units[:-1]] = True
-    return np.append(np.flatnonzero(begins_part), len(num_bytes)).astype(np.int64)
+    begins = offsets_of(num_bytes)[:-1]
+    return np.append(np.flatnonzero(np.diff(begins // least, prepend=-1)), len(num_bytes))
 
 
 def names_of_rows(
@@ -442,11 +406,7 @@ def names_of_rows(
     order: NDArray[np.int64] | None,
     open_ids: Callable[[str], tuple[RowTable, StoredReader]],
 ) -> list[str]:
-    """Return the id of every sequence.
-
-    `ids` is a field of one integer or text in every row, whose rows and reader `open_ids`
-    returns, or one id for each sequence.
-    """
+    """Return the id of every sequence: that of a field in its row, or those that are given."""
     if isinstance(ids, str):
         names = _read(*open_ids(ids), ids, rows)
         return names if order is None else [names[row] for row in order.tolist()]

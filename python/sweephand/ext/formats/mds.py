@@ -19,7 +19,6 @@ import numpy as np
 
 from sweephand import DataError
 from sweephand.extend import (
-    Advance,
     AnyPath,
     ArrayHead,
     Compression,
@@ -152,7 +151,7 @@ class MDSDeserializer(RecordDeserializer):
         """Return the samples of a shard by the index."""
         return self._counts[file.path]
 
-    def find_all(self, file: SourceFile, advance: Advance) -> FoundRecords:
+    def find_all(self, file: SourceFile) -> FoundRecords:
         """Read the table of a shard, and the first bytes of its samples."""
         count = self._counts[file.path]
         if file.size < 4 * (count + 2):
