@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike, NDArray
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
 from sweephand.corpus import chunks
-from sweephand.corpus.casts import cast
+from sweephand.corpus.casts import cast, unmasked
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import (
     ColumnData,
@@ -53,7 +53,7 @@ from sweephand.deserializers.units.unit_scan import (
     UnitScan,
     common_types,
     guarded,
-    names_of_rows,
+    read_ids,
 )
 from sweephand.errors import DataError, StaleError
 from sweephand.files.find import find_shards
@@ -262,10 +262,7 @@ class IndexedDeserializer(SelfDescribed):
         """Find the units of a file, reading it at most once."""
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Read units ``[begin, end)`` of a file.
-
-        Rows are counted from the first that was read; those that are wrong are blank.
-        """
+        """Read units ``[begin, end)`` of a file; rows are counted from the first of them."""
         raise NotImplementedError  # where `make_reader` does without
 
     def open(self, ledger: Ledger) -> StoredCorpus:
@@ -273,8 +270,16 @@ class IndexedDeserializer(SelfDescribed):
         rows, infos = self._open_rows(ledger)
         index = rows.index
         names = None
-        if self.ids is not None:
-            names = names_of_rows(self.ids, rows, self.order, self._open_ids)
+        if isinstance(self.ids, str):
+            names = read_ids(rows, self.ids, *self._open_ids(self.ids))
+            if self.order is not None:
+                names = [names[row] for row in self.order.tolist()]
+        elif self.ids is not None:
+            names = [str(one) for one in np.asarray(unmasked("ids", self.ids)).tolist()]
+            if len(names) != rows.chunks.total:
+                raise ValueError(
+                    f"{len(names)} ids are given for {rows.chunks.total} sequences"
+                )
         return StoredCorpus(
             [self.make_reader(rows, infos, ledger)],
             ids=rows.ids if names is None else GivenIds(names),
@@ -393,13 +398,11 @@ def _numbers_of(index: Index) -> Keys | None:
 class KnownRows:
     """Facts of the rows of a file that are known before they are read."""
 
-    borders: (
-        Sequence[int] | NDArray[np.int64]
-    )  # first rows of runs that are read, or lost, whole
+    # first rows of runs that are read, or lost, as a whole
+    borders: Sequence[int] | NDArray[np.int64]
     run_bytes: float | NDArray[Any] = 0  # memory of each; a number is a guess until all is read
-    kinds: Mapping[str, SampleType] = field(
-        default_factory=dict
-    )  # others are learnt from values
+    # of streams; others are learnt from their values
+    kinds: Mapping[str, SampleType] = field(default_factory=dict)
     # samples of every row, of streams of lists; others are learnt from their values
     lengths: Mapping[str, NDArray[np.integer]] = field(default_factory=dict)
     unsure: Collection[str] = ()  # streams that are read although all this is known of them
@@ -439,10 +442,7 @@ class RunDeserializer(IndexedDeserializer):
 
     @abstractmethod
     def read_rows(self, run: RowRun) -> Columns:
-        """Read rows: a column of each stream, and the faults of rows that are blank in them.
-
-        If none of them can be read, that is a DataError.
-        """
+        """Read rows; a DataError if none of them can be read."""
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read of rows what their types and lengths take, each once."""
@@ -463,13 +463,12 @@ class RunDeserializer(IndexedDeserializer):
             units.append(part.end)
             scan.rows.append(len(part))
             scan.num_bytes.append(num_bytes)
-            for at, name in enumerate(unread):
-                if columns is None:
-                    lengths[name].append(np.zeros(len(part), np.int64))
-                    continue
-                lengths[name].append(columns[at].lengths)
-                if name not in found.kinds and columns[at].num_samples:
-                    scan.kinds[name] = SampleType.of(columns[at])
+            for name in () if columns else unread:
+                lengths[name].append(np.zeros(len(part), np.int64))
+            for name, column in zip(unread, columns or (), strict=False):
+                lengths[name].append(column.lengths)
+                if name not in found.kinds and column.num_samples:
+                    scan.kinds[name] = SampleType.of(column)
             advance(file.size * len(part) // int(found.borders[-1]))
         if len(units) <= units[-1]:  # else each is a row
             scan.facts["units"] = units

@@ -178,15 +178,23 @@ class RecordDeserializer(IndexedDeserializer):
             for row, error in found.faults.items()
         }
         for name in self.fields:
-            if name in found.held:
-                _add_held(scan, name, found.held[name], found.samples.get(name))
-            else:
+            if name not in found.held:
                 self._add_placed(scan, name, found, faults, file)
+                continue
+            held, kind = found.held[name], found.samples.get(name)
+            scan.kinds |= {} if kind is None else {name: kind}
+            scan.lengths[name] = [held.lengths]
+            values, begins = np.ascontiguousarray(held.values), held.element_offsets
+            scan.arrays[f"values of {name}"] = values.reshape(-1).view(np.uint8)
+            sizes = np.empty(0, np.int64) if begins is None else np.diff(begins)
+            scan.arrays[f"bytes of {name}"] = sizes
         scan.add_faults(faults)
         if found.rest is not None:
             scan.add_error(found.rest)
-        sizes = [scan.arrays[f"sizes of {name}"] for name in found.places]
-        num_bytes = np.sum(sizes, axis=0) if found.num_bytes is None else found.num_bytes
+        num_bytes = found.num_bytes
+        if num_bytes is None:
+            of_each = [scan.arrays[f"sizes of {name}"] for name in found.places]
+            num_bytes = np.sum(of_each, axis=0)
         is_whole = isinstance(file, ContentFile)  # it is unpacked as a whole
         least = _NO_LIMIT if is_whole else min(_UNIT_BYTES, chunks.CHUNK_BYTES)
         units = cut_units(num_bytes, least)
@@ -241,25 +249,31 @@ class RecordDeserializer(IndexedDeserializer):
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> StoredReader:
         """Return the reader of rows in place, or of their chunks from a store."""
-        files = self.contents(rows.index)
-        columns = []
+        arrays, columns, contents = rows.index.arrays, [], self.contents(rows.index)
         for name, kind in self.kinds.items():
             lengths = rows.lengths_of(name, slice(0, len(rows.is_served)))
-            if f"values of {name}" in rows.index.arrays:
-                held = _held_column(rows.index, name, kind, lengths)
-                columns.append(FileColumn(held, (), np.empty((0, 3), np.uint64)))
-                continue
-            sizes = np.where(rows.is_served, rows.index.arrays[f"sizes of {name}"], 0)
-            begins = rows.index.arrays[f"begins of {name}"]
-            pieces = np.stack([rows.files_of_rows(), begins, sizes], axis=1)[sizes > 0]
+            is_single = bool((lengths == 1).all())
             column = replace(
                 kind.to_column(),
                 values=None,
                 num_samples=int(lengths.sum(dtype=np.int64)),
-                sample_offsets=_offsets(lengths),
-                element_offsets=offsets_of(sizes[lengths > 0]) if kind.are_bytes else None,
+                sample_offsets=None if is_single else offsets_of(lengths),
             )
-            columns.append(FileColumn(column, files, pieces.astype(np.uint64)))
+            files, pieces = contents, np.empty((0, 3), np.uint64)
+            if (sizes := arrays.get(f"bytes of {name}")) is not None:
+                files = []
+                values = np.ascontiguousarray(arrays[f"values of {name}"])
+                if not kind.are_bytes:
+                    values = values.view(column.dtype).reshape(-1, *column.shape)
+                column = replace(column, values=values)
+            else:
+                begins = arrays[f"begins of {name}"]
+                sizes = np.where(rows.is_served, arrays[f"sizes of {name}"], 0)
+                places = np.stack([rows.files_of_rows(), begins, sizes], axis=1)[sizes > 0]
+                pieces, sizes = places.astype(np.uint64), sizes[lengths > 0]
+            if kind.are_bytes:
+                column = replace(column, element_offsets=offsets_of(sizes))
+            columns.append(FileColumn(column, files, pieces))
         return read_columns(
             columns,
             infos,
@@ -268,19 +282,6 @@ class RecordDeserializer(IndexedDeserializer):
             skipped=np.flatnonzero(~rows.is_served),
             measure=rows.measure,
         )
-
-
-def _add_held(scan: UnitScan, name: str, column: ColumnData, kind: SampleType | None) -> None:
-    """Add the values of a stream."""
-    assert column.values is not None
-    if kind is not None:
-        scan.kinds[name] = kind
-    scan.lengths[name] = [column.lengths]
-    values = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
-    scan.arrays[f"values of {name}"] = values
-    begins = column.element_offsets
-    sizes = np.empty(0, np.int64) if begins is None else np.diff(begins)
-    scan.arrays[f"bytes of {name}"] = sizes
 
 
 def pass_heads(
@@ -317,24 +318,6 @@ def pass_heads(
         begins[row] += head_bytes
         sizes[row] = size - head_bytes
     return kind, faults
-
-
-def _held_column(
-    index: Index, name: str, kind: SampleType, lengths: NDArray[np.integer]
-) -> ColumnData:
-    column = kind.to_column()
-    values = np.ascontiguousarray(index.arrays[f"values of {name}"])
-    num_samples = int(lengths.sum(dtype=np.int64))
-    column = replace(column, num_samples=num_samples, sample_offsets=_offsets(lengths))
-    if kind.are_bytes:
-        begins = offsets_of(index.arrays[f"bytes of {name}"])
-        return replace(column, values=values, element_offsets=begins)
-    numbers = values.view(column.dtype).reshape(-1, *column.shape)
-    return replace(column, values=numbers)
-
-
-def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64] | None:
-    return None if bool((lengths == 1).all()) else offsets_of(lengths)
 
 
 def gatherer(file: SourceFile) -> Gather:

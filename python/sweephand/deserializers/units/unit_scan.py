@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus import chunks
-from sweephand.corpus.casts import unmasked
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
@@ -400,38 +399,20 @@ def cut_units(num_bytes: NDArray[np.integer], least: int) -> NDArray[np.int64]:
     return np.append(np.flatnonzero(np.diff(begins // least, prepend=-1)), len(num_bytes))
 
 
-def names_of_rows(
-    ids: RowIds,
-    rows: RowTable,
-    order: NDArray[np.int64] | None,
-    open_ids: Callable[[str], tuple[RowTable, StoredReader]],
-) -> list[str]:
-    """Return the id of every sequence: that of a field in its row, or those that are given."""
-    if isinstance(ids, str):
-        names = _read(*open_ids(ids), ids, rows)
-        return names if order is None else [names[row] for row in order.tolist()]
-    given = [str(one) for one in np.asarray(unmasked("ids", ids)).tolist()]
-    count = rows.chunks.total
-    if len(given) != count:
-        raise ValueError(f"{len(given)} ids are given for {count} sequences")
-    return given
-
-
-def _read(own: RowTable, reader: StoredReader, field: str, rows: RowTable) -> list[str]:
+def read_ids(rows: RowTable, field: str, own: RowTable, reader: StoredReader) -> list[str]:
+    """Return the id of every row, by a reader of the field that has them."""
     names: list[str] = []
     core = reader.in_window().core
     for part in range(len(reader.loads)):
-        ((values, sample_offsets, element_offsets, _),) = core.load(part)
-        if element_offsets is not None:
+        ((values, sample_offsets, ends, _),) = core.load(part)
+        if ends is not None:
             content = values.tobytes()
-            ends = pairwise(element_offsets.tolist())
-            found = [content[b:e].decode(errors="surrogateescape") for b, e in ends]
+            texts = (content[begin:end] for begin, end in pairwise(ends.tolist()))
+            found = [text.decode(errors="surrogateescape") for text in texts]
         else:
             found = list(map(str, values.tolist() if values.dtype.kind in "iu" else ()))
         if sample_offsets is None:
-            sample_offsets = np.arange(
-                len(values) + 1 if element_offsets is None else len(found) + 1
-            )
+            sample_offsets = np.arange(len(values) + 1 if ends is None else len(ends))
         for begin, end in pairwise(sample_offsets.tolist()):
             row = len(names)
             file, place = rows.place_of(row)
