@@ -185,7 +185,7 @@ def test_what_cannot_be_mixed_is_refused() -> None:
 
     with pytest.raises(ValueError, match="'a' has x, 'b' has y"):
         open_({"y": np.arange(3)})
-    with pytest.raises(ValueError, match="int64 samples of shape \\(\\) in 'a' and int32"):
+    with pytest.raises(ValueError, match="is int64 in 'a' and int32"):
         open_({"x": np.arange(3, dtype=np.int32)})
     with pytest.raises(ValueError, match="'b' is a mixture itself"):
         open_(sh.Mixture({"a": a, "b": a}, weights))

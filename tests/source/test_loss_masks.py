@@ -233,7 +233,7 @@ def test_a_map_that_keeps_a_stream_keeps_its_mask() -> None:
         return {**sequence, "n": len(sequence["tokens"])}
 
     with sh.MinibatchSource(corpus_of(found).map(more), max_sweeps=1) as source:
-        assert source.streams.tokens.loss_mask == "trained"
+        assert source.streams.tokens.definition.loss_mask == "trained"
         step = source.next_minibatch(9)
         assert (step.global_num_label_samples, labels_of(step)) == (2, {2: 3, 4: 5})
 
@@ -250,9 +250,7 @@ def test_masks_that_do_not_fit_are_refused() -> None:
         source(mask)
     with pytest.raises(sh.DataError, match=r"array__1.*the mask of sample 1 is nan"):
         source([np.ones(3), np.array([1, np.nan])])
-    with pytest.raises(
-        ValueError, match="the loss mask 'trained' has float64 samples of shape"
-    ):
+    with pytest.raises(ValueError, match="the loss mask 'trained'"):
         source([np.ones((3, 2)), np.ones((2, 2))])
     with pytest.raises(ValueError, match=r"is 'x', and there is no such stream among tokens"):
         source(mask, {**STREAMS, "tokens": sh.StreamDef(loss_mask="x")})

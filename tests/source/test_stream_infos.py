@@ -147,7 +147,7 @@ def test_an_info_is_a_value() -> None:
     assert by_hand != sh.StreamInfo("x", np.int32, ())
     assert by_hand != sh.StreamInfo("y", np.int64, ())
     halved = sh.StreamInfo("x", np.int64, (), definition=sh.StreamDef(transforms=[np.negative]))
-    assert pickle.loads(pickle.dumps(halved)).transforms == (np.negative,)
+    assert pickle.loads(pickle.dumps(halved)).definition.transforms == (np.negative,)
 
 
 class Listed(sh.UserDeserializer):

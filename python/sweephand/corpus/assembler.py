@@ -71,7 +71,7 @@ def stream_spec(
     head: int = 0,
 ) -> _core.engine.StreamSpec:
     """Return how the engine delivers a stream, given where its reader has it."""
-    dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+    dtype = info.stored_dtype
     return _core.engine.StreamSpec(
         name=info.name,
         member=member,
@@ -108,75 +108,51 @@ Of sequence ``numbers[places[i]]`` entry ``i`` of the ragged batch is the origin
 """
 
 
-@dataclass(frozen=True)
-class MappedOrigin:
-    """Origin of mapped sequences: the corpus and the function that makes them."""
-
-    corpus: StoredCorpus
-    # the sequence of it that each is made of; None: that of the same number
-    numbers: NDArray[np.uint64] | None
-    make: Make  # makes them
-    ledger: Ledger  # where damaged ones are counted
-
-    def mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
-        """Return the engine's mapping."""
-        return _core.engine.MappedSequences(
-            stored=make_assembler(
-                self.corpus,
-                ragged_options(),
-                no_padding,
-                load_ahead=load_ahead,
-                led_by=led_by,
-                report=self.ledger.report_by(self.corpus.ids),
-            ),
-            sizes=self.corpus.sizing.sizes,
-            num_stored=self.corpus.num_sequences,
-            origins=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
-            make=self.make,
-        )
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MappedReader(Reader):
     """Makes sequences when a minibatch wants them."""
 
-    origin: MappedOrigin  # what they are made of
+    corpus: StoredCorpus  # what they are made of
+    # the sequence of it that each is made of; None: that of the same number
+    origins: NDArray[np.uint64] | None
+    make: Make
+    ledger: Ledger  # where damaged ones are counted
 
     @property
     def is_mapped(self) -> bool:
-        """True."""
         return True
 
     @property
     def loads(self) -> _core.index.Starts:
-        """The first sequence of all that is loaded at a time, as they are stored."""
-        return self.origin.corpus.readers[0].loads
+        return self.corpus.readers[0].loads
 
     @property
     def part_starts(self) -> NDArray[np.uint64]:
-        """The first part of every chunk, and the end; empty: each is loaded as a whole."""
-        return self.origin.corpus.readers[0].part_starts
-
-    def in_window(self) -> Reader:
-        """Return the same reader for a source with an explicit window."""
-        corpus = self.origin.corpus
-        return self._of(corpus.read_by(reader.in_window() for reader in corpus.readers))
+        return self.corpus.readers[0].part_starts
 
     def through(self, corpus: Any, chunks: slice, change: Change) -> Reader:
-        """Return the same reader over changed readers of stored chunks."""
-        inner = self.origin.corpus
-        return self._of(
-            inner.read_by(reader.through(inner, chunks, change) for reader in inner.readers)
-        )
-
-    def _of(self, corpus: StoredCorpus) -> MappedReader:
-        origin = replace(self.origin, corpus=corpus)
-        return replace(self, origin=origin, resident=corpus.resident)
+        inner = self.corpus
+        changed = inner.read_by(one.through(inner, chunks, change) for one in inner.readers)
+        return replace(self, corpus=changed, resident=changed.resident)
 
     def _loader(
         self, load_ahead: bool, led_by: int
     ) -> tuple[None, _core.engine.MappedSequences]:
-        return None, self.origin.mapping(load_ahead, led_by)
+        corpus = self.corpus
+        return None, _core.engine.MappedSequences(
+            stored=make_assembler(
+                corpus,
+                ragged_options(),
+                no_padding,
+                load_ahead=load_ahead,
+                led_by=led_by,
+                report=self.ledger.report_by(corpus.ids),
+            ),
+            sizes=corpus.sizing.sizes,
+            num_stored=corpus.num_sequences,
+            origins=np.empty(0, np.uint64) if self.origins is None else self.origins,
+            make=self.make,
+        )
 
 
 def ragged_options() -> _core.engine.AssembleOptions:
@@ -186,8 +162,7 @@ def ragged_options() -> _core.engine.AssembleOptions:
 
 def no_padding(info: StreamInfo) -> bytes:
     """Return an element of zeros, for streams that are never padded."""
-    dtype: np.dtype[Any] = np.dtype(np.uint8) if info.is_bytes else info.dtype
-    return bytes(dtype.itemsize)
+    return bytes(info.stored_dtype.itemsize)
 
 
 _PATIENCE = 0.1  # seconds

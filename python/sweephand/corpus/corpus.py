@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.ids import KeptIds, Keys, SequenceIds, kept_keys
-from sweephand.corpus.reader import Reader
+from sweephand.corpus.reader import Reader, StoredReader
 from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.streams import StreamInfo, size_stream, sizing_streams
 
@@ -30,28 +30,17 @@ class Corpus(ABC):
 
     Its damaged items are counted by the `Ledger` that it was opened with. Every kind is made of
     `StoredCorpus`: itself, or the parts of a mixture.
-
-    Attributes
-    ----------
-    order : SweepOrder or None
-        What ``randomize=False`` delivers; None: the sequences by their numbers.
-    masks : LossMasks or None
-        The samples that a loss is taken on, of the stream that has a loss mask.
-    counts : dict of ndarray of uint32, shape (sequences,)
-        What every sequence has of the carried streams that the plan asks for.
-    index : Path or None
-        Where the index of the files is kept.
-    has_sweeps : bool
-        The timeline is a row of sweeps; False: each part of a mixture has sweeps of its own.
-    at_end : {"stop", "repeat", "drop"}
-        What happens when a part of a mixture ends; "stop": a sweep ends.
     """
 
+    # The timeline is a row of sweeps; False: each part of a mixture has sweeps of its own.
     has_sweeps: ClassVar[bool] = True
-    order: SweepOrder | None = None
+    order: SweepOrder | None = None  # of `randomize=False`; None: sequences by their numbers
+    # The samples that a loss is taken on, of the stream that has a loss mask.
     masks: LossMasks | None = None
+    # What every sequence has of the carried streams that the plan asks for: (sequences,).
     counts: Mapping[str, NDArray[np.uint32]] = MappingProxyType({})
-    index: Path | None = None
+    index: Path | None = None  # where the index of the files is kept
+    # What happens when a part of a mixture ends: "stop" (a sweep ends), "repeat" or "drop".
     at_end: str = "stop"
     if TYPE_CHECKING:  # fields of one kind, and computed by another
 
@@ -94,12 +83,7 @@ class Corpus(ABC):
 
     @abstractmethod
     def keep(self, kept: NDArray[np.bool_]) -> Corpus:
-        """Return the corpus with only the kept sequences; ids and join keys stay as they are.
-
-        Parameters
-        ----------
-        kept : ndarray of bool, shape (sequences,)
-        """
+        """Return the corpus with only the kept sequences; ids and join keys stay."""
 
     @abstractmethod
     def named(self, words: str) -> Corpus:
@@ -112,10 +96,7 @@ class Corpus(ABC):
     def changed(self, change: ShareChange) -> Corpus:
         """Return the corpus whose shares change once more, after all other changes.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If there are no such shares.
+        TypeError or ValueError if there are no such shares.
         """
         raise ValueError("there is one corpus; weights are of a sh.Mixture")
 
@@ -125,10 +106,7 @@ class Corpus(ABC):
     ) -> tuple[_core.order.Timeline, int]:
         """Return the order on nominal time, and its end in samples or INFINITELY_REPEAT.
 
-        Raises
-        ------
-        ValueError
-            If the limits make no sense for the corpus.
+        ValueError if the limits make no sense for the corpus.
         """
 
     def __repr__(self) -> str:
@@ -190,7 +168,7 @@ class Corpus(ABC):
     @property
     def stored_loads(self) -> int:
         """Chunks that are held as they are stored, at a time, while they are loaded."""
-        return max(reader.stored_loads for reader in self.readers)
+        return max(one.load_threads * one.holds_stored for one in self.readers)
 
     @property
     def open_chunks(self) -> int:
@@ -199,7 +177,13 @@ class Corpus(ABC):
 
     def in_window(self) -> Corpus:
         """Return the corpus as it is read where the user has given a window."""
-        return self.each(lambda one: one.read_by(reader.in_window() for reader in one.readers))
+
+        def change(_: Any, reader: StoredReader, chunks: slice) -> StoredReader:
+            return reader.in_window()
+
+        return self.each(
+            lambda one: one.read_by(it.through(one, slice(0), change) for it in one.readers)
+        )
 
 
 @dataclass(frozen=True)
@@ -226,21 +210,14 @@ SettingsOf = Callable[[Corpus, str], _core.order.OrderSettings]
 
 @dataclass(frozen=True, repr=False)
 class StoredCorpus(Corpus):
-    """A corpus whose readers have all of its sequences.
-
-    Attributes
-    ----------
-    chunks : core object or None
-        The first sequence of every chunk; None: as the first reader has them.
-    keys : callable or None
-        Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
-    """
+    """A corpus whose readers have all of its sequences."""
 
     readers: Sequence[Reader]
     ids: SequenceIds
     names: Sequence[str]
+    # the first sequence of every chunk; None: as the first reader has them
     chunks: _core.index.Starts | None = None
-    keys: Keys | None = None
+    keys: Keys | None = None  # of a join; None: the numbers of sequences
     order: SweepOrder | None = None
     masks: LossMasks | None = None
     counts: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
@@ -250,12 +227,10 @@ class StoredCorpus(Corpus):
 
     @property
     def chunk_starts(self) -> _core.index.Starts:
-        """The first sequence of every chunk."""
         return self.readers[0].chunks if self.chunks is None else self.chunks
 
     @cached_property
     def sizing(self) -> Sizing:
-        """The sizes of all sequences: samples of the size-defining stream, or the longest."""
         names = sizing_streams({info.name: info for info in self.streams})
         chosen = [
             one for one in self.readers if any(info.name in names for info in one.streams)
@@ -270,11 +245,9 @@ class StoredCorpus(Corpus):
 
     @property
     def parts(self) -> Mapping[str, StoredCorpus]:
-        """The corpus itself."""
         return {"": self}
 
     def each(self, change: Callable[[StoredCorpus], StoredCorpus]) -> StoredCorpus:
-        """Return the corpus after a function was applied."""
         return change(self)
 
     def read_by(self, readers: Iterable[Reader]) -> StoredCorpus:
@@ -282,7 +255,6 @@ class StoredCorpus(Corpus):
         return replace(self, readers=list(readers))
 
     def named(self, words: str) -> StoredCorpus:
-        """Return the corpus with more words for the fingerprint."""
         return replace(self, names=[*self.names, words])
 
     def in_chunks_of(self, num_sequences: int) -> StoredCorpus:
@@ -290,7 +262,6 @@ class StoredCorpus(Corpus):
         return replace(self, chunks=_core.index.Starts.even(self.num_sequences, num_sequences))
 
     def keep(self, kept: NDArray[np.bool_]) -> StoredCorpus:
-        """Return the corpus with only the kept sequences."""
         if kept.all():
             return self
         numbers = np.flatnonzero(kept).astype(np.uint64)
@@ -313,13 +284,11 @@ class StoredCorpus(Corpus):
         )
 
     def to_join(self) -> StoredCorpus:
-        """Return the corpus."""
         return self
 
     def timeline(
         self, settings_of: SettingsOf, end: TimelineEnd
     ) -> tuple[_core.order.Timeline, int]:
-        """Return the sweeps on nominal time, and their end in samples or INFINITELY_REPEAT."""
         order = _core.order.SweepTimeline(self.core, settings_of(self, ""))
         return order, end.in_samples(self.core.num_samples)
 
@@ -349,11 +318,9 @@ class DerivedOrder:
         self._last = (-1, np.empty(0, np.uint64), np.empty(0, np.int64))
 
     def numbers(self, sweep: int, first: int, count: int) -> NDArray[np.uint64]:
-        """Return the sequences at places ``[first, first + count)`` of a sweep."""
         return self._sweep(sweep)[0][first : first + count]
 
     def place(self, sweep: int, number: int) -> int:
-        """Return the place of a sequence in a sweep."""
         return int(self._sweep(sweep)[1][number])
 
     def _sweep(self, sweep: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -398,24 +365,11 @@ def concat_masks(parts: Sequence[LossMasks]) -> LossMasks:
     return LossMasks(offsets_of(counts), bounds, weights)
 
 
-class CachedReads(Protocol):
-    """Reads of a source through a cache."""
-
-    def publish(self, time: int, num_workers: int, worker: int) -> None:
-        """Publish the nominal time of the source, and its share of the workers."""
-
-    def stats(self) -> dict[str, float]:
-        """Return counts since this process began to read."""
-
-    def close(self) -> None:
-        """Leave the cache."""
-
-
 @runtime_checkable
 class ChunkCache(Protocol):
     """A cache that chunks are read through: `NodeCache`, which a source need not know."""
 
     def read_through(
         self, corpus: Corpus, make_uses: Callable[[], Any]
-    ) -> tuple[Sequence[Reader], CachedReads | None]:
-        """Return readers whose chunks come from the cache where they can, and their reads."""
+    ) -> tuple[Sequence[Reader], Any]:
+        """Return readers whose chunks come from the cache where they can, and its reads."""

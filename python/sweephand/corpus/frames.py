@@ -12,7 +12,7 @@ from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
 from sweephand.corpus.ids import PartIds, hash_of, with_length
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import StoredReader
+from sweephand.corpus.reader import Reader, StoredReader
 from sweephand.corpus.sizes import Sizing
 from sweephand.errors import DataError
 
@@ -40,9 +40,7 @@ def _frames(sequences: StoredCorpus, ledger: Ledger) -> StoredCorpus:
         )
     return replace(
         sequences,
-        readers=[
-            _frames_of(reader.stored("frames are cut"), ledger) for reader in sequences.readers
-        ],
+        readers=[_frames_of(reader, ledger) for reader in sequences.readers],
         ids=FrameIds(sequences.ids, starts),
         chunks=_core.index.Starts(sequences.sizing.chunk_samples),
         keys=None,
@@ -70,8 +68,14 @@ def _of_equal_lengths(sequences: StoredCorpus, ledger: Ledger) -> StoredCorpus:
     return sequences.keep(is_equal)
 
 
-def _frames_of(reader: StoredReader, ledger: Ledger) -> StoredReader:
-    corpus, sizing = reader.core_corpus(), reader.sizing
+def _frames_of(reader: Reader, ledger: Ledger) -> StoredReader:
+    if not isinstance(reader, StoredReader):
+        raise ValueError(
+            "frames are cut of what is stored, and these sequences are mapped when they are "
+            "delivered; keep what the map makes by cache=True"
+        )
+    sizing = reader.sizing
+    corpus = _core.index.Corpus(reader.chunks, sizing.samples, sizing.sizes)
     loaded, parts = corpus, None
     if reader.parts is not None:
         samples = sizing.sizes.sums(reader.parts)

@@ -60,17 +60,6 @@ class Reader(ABC):
         """The first part of every chunk, and the end; empty: each is loaded as a whole."""
         return np.empty(0, np.uint64)
 
-    def in_window(self) -> Reader:
-        """Return a reader of the same for a source with an explicit window."""
-        return self
-
-    def stored(self, wanted: str) -> StoredReader:
-        """Return the reader of stored chunks; ValueError, naming the purpose, by default."""
-        raise ValueError(
-            f"{wanted} of what is stored, and these sequences are mapped when they are "
-            "delivered; keep what the map makes by cache=True"
-        )
-
     @abstractmethod
     def through(self, corpus: Any, chunks: slice, change: Change) -> Reader:
         """Return the same reader of a corpus over changed readers of stored chunks.
@@ -92,24 +81,15 @@ class Reader(ABC):
         """The sizes of the sequences in the chunks."""
         return self.measure()
 
-    def core_corpus(self) -> _core.index.Corpus:
-        """Return the sequences in the chunks, as the core plans with them."""
-        return _core.index.Corpus(self.chunks, self.sizing.samples, self.sizing.sizes)
-
     def sizes(self) -> NDArray[np.uint32]:
         """Return the size of every sequence of the corpus."""
-        stored = self.core_corpus()
+        stored = _core.index.Corpus(self.chunks, self.sizing.samples, self.sizing.sizes)
         sizes = stored.sizes(0, stored.num_sequences)
         return sizes if self.numbers is None else sizes[self.numbers]
 
     def take(self, numbers: NDArray[np.uint64]) -> Reader:
         """Return a reader of only these sequences of the corpus, in this order."""
         return replace(self, numbers=numbers if self.numbers is None else self.numbers[numbers])
-
-    @property
-    def stored_loads(self) -> int:
-        """Chunks that are held as they are stored, at a time, while they are loaded."""
-        return self.load_threads if self.holds_stored else 0
 
     @property
     def asks_a_store(self) -> bool:
@@ -138,31 +118,20 @@ class Reader(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StoredReader(Reader):
-    """Loads chunks as they are stored.
+    """Loads chunks as they are stored."""
 
-    Attributes
-    ----------
-    core : core object
-        Loads chunks, or parts of them.
-    chunked : core object or None
-        Loads chunks although all is resident: what is faster where there is a window.
-    parts : core object or None
-        The first sequence of every part of a chunk, where `core` loads parts; None: it loads
-        chunks.
-    """
-
-    core: _core.read.Deserializer
+    core: _core.read.Deserializer  # loads chunks, or parts of them
+    # loads chunks although all is resident: what is faster where there is a window
     chunked: _core.read.Deserializer | None = None
+    # the first sequence of every part of a chunk; None: `core` loads whole chunks
     parts: _core.index.Starts | None = None
 
     @property
     def loads(self) -> _core.index.Starts:
-        """The first sequence of all that `core` loads at a time."""
         return self.chunks if self.parts is None else self.parts
 
     @property
     def part_starts(self) -> NDArray[np.uint64]:
-        """The first part of every chunk, and the end; empty: each is loaded as a whole."""
         if self.parts is None:
             return super().part_starts
         starts = np.searchsorted(self.parts.offsets(), self.chunks.offsets())
@@ -174,12 +143,7 @@ class StoredReader(Reader):
             return self
         return replace(self, core=self.chunked, resident=False, chunked=None)
 
-    def stored(self, wanted: str) -> StoredReader:
-        """Return the reader."""
-        return self
-
     def through(self, corpus: Any, chunks: slice, change: Change) -> Reader:
-        """Return the changed reader."""
         return change(corpus, self, chunks)
 
     def _loader(self, load_ahead: bool, led_by: int) -> tuple[_core.read.Deserializer, None]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand.base.checks import check_flag, check_function, check_int
+from sweephand.base.checks import check_choice, check_flag, check_function, check_int
 from sweephand.corpus.casts import as_dtype
 from sweephand.errors import ArgumentTypeError, shown
 
@@ -29,16 +29,15 @@ class StreamDef:
     field : str, optional
         The stream's name in the data; by default the name that `StreamDefs` gives it.
     shape : int or tuple of int, optional
-        Shape of one sample; for sparse text the dimension. Checked against the data where they
-        know.
+        Shape of one sample; for sparse text the dimension. Of pictures that are decoded
+        (channels, height, width), which all are brought to.
     is_sparse : bool
         Samples are given by the indices of their non-zero elements.
     dtype : dtype-like, optional
-        Element type to deliver, in native byte order, by a cast that is exact or an error;
-        ``None`` keeps the stored one. ``torch.int64`` is ``"int64"``.
+        Element type to deliver, by a cast that is exact or an error; ``None`` keeps the stored
+        one. ``torch.int64`` is ``"int64"``.
     defines_mb_size : bool
-        The size of a sequence is its number of samples in this stream. At most one stream of a
-        source is marked; without a mark the longest stream defines the size.
+        The size of a sequence is its number of samples in this stream, instead of the longest.
     transforms : tuple of callables
         Applied in turn to the values of every minibatch, an array of shape (samples, *sample
         shape); each returns an array with as many samples.
@@ -46,31 +45,26 @@ class StreamDef:
         The stream's one sample per sequence is repeated for every sample of the sequence.
     carried : bool
         The stream has a length of its own in every sequence, possibly 0, and is delivered apart
-        from the rows and grids of a layout: patches of pictures, frames of sounds, boxes. It
-        defines no size, and all of it comes with the first piece of its sequence. See
-        `MinibatchData.rows`.
+        from the rows and grids of a layout, with the first piece of its sequence: patches of
+        pictures, frames of sounds, boxes. See `MinibatchData.rows`.
     decode : {"image", "audio"}, optional
-        Its ``bytes`` are stored pictures or sounds, which are decoded as `sweephand.decode` has
-        it. Of pictures a ``shape`` is (channels, height, width), which all are brought to.
+        Its ``bytes`` are stored pictures or sounds, which are decoded: `sweephand.decode`.
     loss_mask : str, optional
         The stream that masks the loss: one number or bool per sample, 0 for a sample without a
-        loss, any other for one with it; NaN is refused. `MinibatchData.labels` and `loss_mask`
-        heed it, and the number of labels that count is known before a minibatch is read.
+        loss, any other but NaN for one with it. See `MinibatchData.labels`.
     parts : str, optional
         The stream that holds the part of its sequence to which each sample belongs, an integer
         that does not descend: a pair of answers, or a prompt with several. Segments, positions
-        and boundaries begin anew at each part, and no label reaches into the next; a sequence
+        and boundaries begin anew at each part, no label reaches into the next, and a sequence
         is never cut.
     label_weights : str, optional
-        The stream that weighs labels: a number for each sample, the weight of the label that
-        it is, or one for all labels of the sequence. NaN and infinity are refused; a label of
-        weight 0 remains one. See `MinibatchData.label_weights` and
-        `Minibatch.global_label_weight`.
+        The stream that weighs labels: a finite number for each sample, the weight of the label
+        that it is, or one for all labels of the sequence. See `MinibatchData.label_weights`.
 
     Raises
     ------
     TypeError
-        If an argument is of a wrong type, or has another name, saying which one is meant.
+        If an argument is of a wrong type.
     ValueError
         If a carried stream defines the size, is broadcast, or has streams beside its labels.
 
@@ -124,11 +118,12 @@ class StreamDef:
             "transforms": _transforms_of(transforms),
             "broadcast": check_flag("broadcast", broadcast),
             "carried": check_flag("carried", carried),
-            "decode": _decode_of(decode),
+            "decode": decode,
             "loss_mask": loss_mask,
             "parts": parts,
             "label_weights": label_weights,
         }
+        check_choice("decode", decode, None, *get_args(Decode))
         for name, value in values.items():
             object.__setattr__(self, name, value)
         for option, named in self.beside.items():
@@ -169,8 +164,11 @@ class StreamDef:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.dtype is not None:
             values["dtype"] = np.dtype(self.dtype).name
-        return {one.name: values[one.name] for one in fields(self)
-                if values[one.name] != one.default}  # fmt: skip
+        return {
+            one.name: values[one.name]
+            for one in fields(self)
+            if values[one.name] != one.default
+        }
 
     def __repr__(self) -> str:
         described = [f"{name}={value!r}" for name, value in self.given().items()]
@@ -196,24 +194,11 @@ def _transforms_of(transforms: object) -> tuple[Transform, ...]:
     return found
 
 
-def _decode_of(decode: Decode | None) -> Decode | None:
-    if decode is not None and decode not in get_args(Decode):
-        raise ValueError(f"decode is 'image' or 'audio', got {decode!r:.60}")
-    return decode
-
-
 class StreamDefs(Mapping[str, StreamDef]):
     """The streams that are wanted, by the name that they get.
 
-    Parameters
-    ----------
-    streams : dict of StreamDef, optional
-        For names that are no words of Python; all others are keywords.
-
-    Raises
-    ------
-    TypeError
-        If a value is no `StreamDef`, with its replacement.
+    They are keywords; a dict of `StreamDef` is for names that are no words of Python. TypeError
+    if a value is no `StreamDef`.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sweephand.corpus.stream_defs import StreamDef, StreamDefs, Transform
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.errors import UnquotedMessage, shown
 
 
@@ -17,13 +17,11 @@ class StreamInfo:
     """A stream as it is delivered: its definition, and what the data are.
 
     It is a value: equal instances describe the same stream, in another process too. It is
-    accepted wherever the name of a stream is: ``minibatch[source.streams.x]``. What its
-    definition says of its use can be read from it, such as ``info.carried``.
+    accepted wherever the name of a stream is: ``minibatch[source.streams.x]``.
 
     Attributes
     ----------
     name : str
-        Its name.
     dtype : numpy.dtype
         Type of its elements; object for samples that are ``bytes``, or objects.
     shape : tuple of int
@@ -47,9 +45,8 @@ class StreamInfo:
     --------
     >>> import numpy as np, sweephand as sh
     >>> source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.zeros((5, 2), np.float32)}))
-    >>> info = source.streams.x
-    >>> info.name, info.dtype, info.shape
-    ('x', dtype('float32'), (2,))
+    >>> source.streams.x.dtype, source.streams.x.shape
+    (dtype('float32'), (2,))
     """
 
     name: str
@@ -93,29 +90,9 @@ class StreamInfo:
         return self.definition.broadcast and self.definition.decode is None  # it comes later
 
     @property
-    def transforms(self) -> tuple[Transform, ...]:
-        """Functions of the values of every minibatch."""
-        return self.definition.transforms
-
-    @property
     def carried(self) -> bool:
         """True if it has a length of its own besides that of its sequence."""
         return self.definition.carried
-
-    @property
-    def loss_mask(self) -> str | None:
-        """The stream that masks the loss of each of its samples."""
-        return self.definition.loss_mask
-
-    @property
-    def parts(self) -> str | None:
-        """The stream that holds the part of the sequence to which each sample belongs."""
-        return self.definition.parts
-
-    @property
-    def label_weights(self) -> str | None:
-        """The stream that weighs the labels that are its samples."""
-        return self.definition.label_weights
 
     @property
     def is_bytes(self) -> bool:
@@ -133,24 +110,26 @@ class StreamInfo:
         return self.is_sparse or self.is_bytes
 
     @property
-    def kind(self) -> str:
-        """Kind of its samples, in words."""
-        sparse = "sparse " if self.is_sparse else ""
-        return f"{sparse}{self.dtype} samples of shape {self.shape}"
+    def stored_dtype(self) -> np.dtype[Any]:
+        """Type of its elements in memory: of ``bytes`` and objects that of a byte."""
+        return np.dtype(np.uint8) if self.is_bytes else self.dtype
+
+    @property
+    def element_name(self) -> str:
+        """Kind of its elements, such as ``sparse float32``, ``bytes`` or ``objects``."""
+        if self.is_bytes:
+            return "objects" if self.is_object else "bytes"
+        return "sparse " * self.is_sparse + self.dtype.name
+
+    @property
+    def form(self) -> str:
+        """Kind of its samples, such as ``uint8 (28, 28)``."""
+        return f"{self.element_name} {self.shape}" if self.shape else self.element_name
 
     @property
     def brief(self) -> str:
         """Its name and the kind of its samples, such as ``image: uint8 (28, 28)``."""
-        sparse = "sparse " if self.is_sparse else ""
-        shape = f" {self.shape}" if self.shape else ""
-        return f"{self.name}: {sparse}{self.element_name}{shape}"
-
-    @property
-    def element_name(self) -> str:
-        """Type of its elements in a word, such as ``float32``, ``bytes`` or ``objects``."""
-        if self.is_object:
-            return "objects"
-        return "bytes" if self.is_bytes else self.dtype.name
+        return f"{self.name}: {self.form}"
 
     def describe(self) -> str:
         """Return the identity of the stream, for fingerprints."""
@@ -160,13 +139,7 @@ class StreamInfo:
 
 
 def size_stream(streams: Iterable[StreamInfo]) -> str | None:
-    """Return the stream that defines the size of sequences; None: the longest does.
-
-    Raises
-    ------
-    ValueError
-        If several say that they do.
-    """
+    """Return the stream that defines the size of sequences, if one does: at most one may."""
     chosen = [info.name for info in streams if info.defines_mb_size]
     if len(chosen) > 1:
         raise ValueError(
@@ -183,6 +156,9 @@ def sizing_streams(streams: Mapping[str, StreamInfo | StreamDef]) -> list[str]:
     """
     chosen = [name for name, one in streams.items() if one.defines_mb_size]
     return chosen or [name for name, one in streams.items() if not one.carried]
+
+
+_LISTS: tuple[type, ...] = (Sequence, KeysView)
 
 
 def definitions_of(infos: Iterable[object]) -> StreamDefs:
@@ -246,8 +222,6 @@ StreamsLike = StreamDefs | Mapping[str, StreamDef] | Sequence[str] | Sequence[St
 
 Data = TypeVar("Data")
 
-_LISTS: tuple[type, ...] = (Sequence, KeysView)
-
 
 def stream_per_name(names: Iterable[str]) -> StreamDefs:
     """Return a stream for every name, as the data have it."""
@@ -271,37 +245,22 @@ def only_chosen(data: Mapping[str, Data], streams: StreamDefs) -> dict[str, Data
 def choose_streams(streams: StreamsLike | None, guess: Callable[[], StreamDefs]) -> StreamDefs:
     """Return the definitions of the streams that are wanted.
 
-    Parameters
-    ----------
-    streams : StreamDefs, dict of StreamDef, list of str or StreamInfo, or None
-        A name alone takes its definition from the data; None takes all streams of the data.
-    guess : callable
-        Returns the streams of the data; called only if needed.
-
-    Raises
-    ------
-    TypeError
-        If it is nothing of that, saying what to write.
-    ValueError
-        If there is no stream, or one is listed twice.
+    A name alone takes its definition from the data, whose streams `guess` returns; None takes
+    all of these. TypeError if it is nothing of that, ValueError if a stream is listed twice.
     """
     if streams is None:
         return guess()
-    if isinstance(streams, str):
-        raise TypeError(f"streams is a list of names: write [{streams!r:.60}]")
-    if isinstance(streams, StreamDef):
-        raise TypeError("a stream has a name: write StreamDefs(NAME=StreamDef(...))")
     if isinstance(streams, StreamDefs):
         chosen = streams
     elif isinstance(streams, Mapping):
         chosen = StreamDefs(streams)
-    elif isinstance(streams, _LISTS):
+    elif isinstance(streams, _LISTS) and not isinstance(streams, str):
         is_infos = any(isinstance(one, StreamInfo) for one in streams)
         chosen = definitions_of(streams) if is_infos else _named(streams, guess)
     else:
         raise TypeError(
-            "streams must be StreamDefs, a dict of StreamDef or a list of names, got "
-            f"{type(streams).__name__}"
+            "streams must be StreamDefs(NAME=StreamDef(...)), a dict of StreamDef or a list of "
+            f"names, got {shown(streams)}"
         )
     if not chosen:
         raise ValueError("give at least one stream; without streams= all that there are come")
@@ -316,8 +275,8 @@ def _named(given: Iterable[object], guess: Callable[[], StreamDefs]) -> StreamDe
     for name in given:
         if not isinstance(name, str):
             raise TypeError(
-                f"a list of streams holds names or StreamInfo, got {type(name).__name__}: for "
-                "more than names write StreamDefs(NAME=StreamDef(...))"
+                f"a list of streams holds names or StreamInfo, got {type(name).__name__}; else "
+                "write StreamDefs(NAME=StreamDef(...))"
             )
         if name in names:
             raise ValueError(f"stream {name!r} is listed twice")

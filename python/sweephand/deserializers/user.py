@@ -193,7 +193,7 @@ class _UserChunks:
             for found, wanted in zip(infos, self._infos, strict=False):
                 if found != wanted:
                     raise StaleError(
-                        f"the stream has {found.kind} here, and {wanted.kind} in the chunk "
+                        f"the stream has {found.form} here, and {wanted.form} in the chunk "
                         "that was read first",
                         self._name,
                         chunk=chunk,

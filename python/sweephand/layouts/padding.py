@@ -66,6 +66,5 @@ def pad_element(stream: str, dtype: np.dtype[Any], value: float) -> NDArray[Any]
 
 def padding_of(layout: Layout, info: StreamInfo) -> bytes:
     """Return the element of a stream that a layout fills gaps with, as bytes."""
-    dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
     pad_value = 0 if info.is_bytes else layout.pad_value_of(info.name)
-    return pad_element(info.name, dtype, pad_value).tobytes()
+    return pad_element(info.name, info.stored_dtype, pad_value).tobytes()

@@ -35,9 +35,9 @@ def with_loss_masks(corpus: StoredCorpus, opening: OpenContext) -> StoredCorpus:
             f"one stream of a source has a loss mask, parts or label weights, got: {names}"
         )
     (tokens,) = masked
-    if tokens.label_weights and not are_tokens(tokens):
-        raise ValueError(f"label weights are of next tokens, {tokens.name!r} has {tokens.kind}")
-    if tokens.label_weights and any(info.name == LABELS for info in corpus.streams):
+    if tokens.definition.label_weights and not are_tokens(tokens):
+        raise ValueError(f"label weights are of next tokens, {tokens.name!r} has {tokens.form}")
+    if tokens.definition.label_weights and any(info.name == LABELS for info in corpus.streams):
         raise ValueError(
             f"the label weights of {tokens.name!r} are of its next tokens, and the labels are "
             f"the stream {LABELS!r}: give that another name, or leave the weights out"
@@ -80,10 +80,10 @@ def _beside(
     is_number = found.dtype.kind in kinds
     if found.shape or found.is_variable or found.broadcast or not is_number:
         raise ValueError(
-            f"the {what} {name!r} has {found.kind}; it has one number for each sample of "
+            f"the {what} {name!r} has {found.form}; it has one number for each sample of "
             f"{tokens.name!r}"
         )
-    if found.transforms:
+    if found.definition.transforms:
         raise ValueError(f"the {what} {name!r} has transforms, which no plan knows: map it")
     return found
 

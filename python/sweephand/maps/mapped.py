@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.assembler import MappedOrigin, MappedReader
+from sweephand.corpus.assembler import MappedReader
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus, StoredCorpus
 from sweephand.corpus.reader import Reader
@@ -101,9 +101,10 @@ def _reader(
             *(call_lock for reader in corpus.readers for call_lock in reader.call_locks),
             opening.workers.call_lock,
         ],
-        origin=MappedOrigin(
-            corpus, None if expansion is None else expansion.origins, run.make, opening.ledger
-        ),
+        corpus=corpus,
+        origins=None if expansion is None else expansion.origins,
+        make=run.make,
+        ledger=opening.ledger,
     )
 
 
@@ -124,7 +125,7 @@ class MapRun:
         places: NDArray[np.uint64],
         batch: _core.engine.Batch,
     ) -> list[_core.read.Chunk]:
-        """Return the wanted sequences as chunks, in order: see `MappedOrigin`."""
+        """Return the wanted sequences as chunks, in order: see `MappedReader`."""
         own = numbers[places]
         task = self._task(own, sweeps[places], sizes[places].tolist(), batch)
         chunks = []

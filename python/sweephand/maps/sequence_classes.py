@@ -80,7 +80,7 @@ def _checked(corpus: Corpus, name: str) -> StreamInfo:
     info = infos[name]
     if not info.is_single or info.shape or info.is_sparse:
         raise ValueError(
-            f"stream {name!r} has {info.kind}, several a sequence or of several numbers, and "
+            f"stream {name!r} has {info.form}, several a sequence or of several numbers, and "
             "is no class; map the corpus to a stream that is"
         )
     if info.dtype.kind not in "biuO":

@@ -363,7 +363,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     @property
     def _parted(self) -> MinibatchData | None:
         for key, (_, info) in self._contents.keys.items():
-            if info.parts is not None:
+            if info.definition.parts is not None:
                 return self[key]
         return None
 

@@ -303,7 +303,7 @@ class MinibatchData:
         """
         check_tokens(self.info)
         labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted)
-        if self.info.loss_mask is not None:
+        if self.info.definition.loss_mask is not None:
             labels[~self.loss_mask(shifted)] = ignore_index
         return labels
 
@@ -315,7 +315,7 @@ class MinibatchData:
     @cached_property
     def sequence_parts(self) -> SequenceParts | None:
         """The parts of the sequences, if they have any."""
-        told = self._beside(self.info.parts, "the parts of its sequences")
+        told = self._beside(self.info.definition.parts, "the parts of its sequences")
         return None if told is None else SequenceParts(told.values, told.offsets)
 
     def _beside(self, name: str | None, what: str) -> MinibatchData | None:
@@ -358,7 +358,7 @@ class MinibatchData:
 
     def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
         """Return where `labels` are something to predict: bool, in the same shape."""
-        mask = self._beside(self.info.loss_mask, "its loss mask")
+        mask = self._beside(self.info.definition.loss_mask, "its loss mask")
         beyond: NDArray[Any] | None
         if mask is None:
             shape = self.mask.shape if self._stream.is_grid else (self.num_samples,)
@@ -377,7 +377,7 @@ class MinibatchData:
         no floats in float32. Over all workers they sum to `Minibatch.global_label_weight`.
         """
         is_label = self.loss_mask(shifted)
-        weights = self._beside(self.info.label_weights, "the weights of its labels")
+        weights = self._beside(self.info.definition.label_weights, "the weights of its labels")
         if weights is None:
             return is_label.astype(np.float32)
         values = weights.values
@@ -524,14 +524,8 @@ class MinibatchData:
     @property
     def brief(self) -> str:
         """Its dtype and dense shape in few characters, such as ``int64 (32, 7)``."""
-        sparse = "sparse " if self.is_sparse else ""
-        return f"{sparse}{self.info.element_name} {self._brief_shape}"
-
-    @property
-    def _brief_shape(self) -> tuple[int, ...]:
-        if self.info.is_single or self._stream.is_grid:
-            return self.dense_shape
-        return self.shape
+        is_dense = self.info.is_single or self._stream.is_grid
+        return f"{self.info.element_name} {self.dense_shape if is_dense else self.shape}"
 
     @property
     def exported(self) -> NDArray[Any]:
@@ -549,7 +543,7 @@ class MinibatchData:
         return self.asarray() if self._stream.is_grid else self.values
 
     def _apply_transforms(self, values: Any) -> Any:
-        for transform in self.info.transforms:
+        for transform in self.info.definition.transforms:
             count = values.shape[0]
             values = copied(transform(values))
             if values.shape[0] != count:
@@ -561,7 +555,11 @@ class MinibatchData:
 
     def _dense(self, pad_value: float | None) -> NDArray[Any]:
         by_layout = self._layout.pad_value_of(self.info.name)
-        if self._stream.is_grid and not self.info.is_variable and not self.info.transforms:
+        if (
+            self._stream.is_grid
+            and not self.info.is_variable
+            and not self.info.definition.transforms
+        ):
             if pad_value is None or pad_value == by_layout:
                 return self._array
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
@@ -578,7 +576,7 @@ class MinibatchData:
     def _dense_values(self) -> NDArray[Any]:
         if not self.is_sparse:
             return self.values  # type: ignore[no-any-return]
-        if self.info.transforms:
+        if self.info.definition.transforms:
             return self.values.toarray()  # type: ignore[no-any-return]
         from sweephand.minibatch.elements import dense_rows
 

@@ -255,7 +255,7 @@ def _kind(info: StreamInfo) -> str:
     options = info.definition.of_form().given()
     options.pop("transforms", None)
     flags = (name if value is True else f"{name}={value}" for name, value in options.items())
-    return ", ".join([info.kind, *flags])
+    return ", ".join([info.form, *flags])
 
 
 def _reader(mixture: MixedCorpus, number: int) -> MixedReader:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.assembler import make_assembler
-from sweephand.corpus.corpus import CachedReads
 from sweephand.corpus.reader import UNKNOWN_CHUNK
 from sweephand.layouts import padding_of
 from sweephand.minibatch.contents import Contents
@@ -51,7 +50,7 @@ class _Delivery:
     plan: Plan
     # those of the corpus of the plan, or they through the cache of the node
     readers: Sequence[Reader]
-    cache: CachedReads | None  # if any comes through it
+    cache: Any  # the `NodeReads`, if any comes through a `NodeCache`
     call_locks: Sequence[CallLock]  # of the user's objects that engines call
 
     @classmethod

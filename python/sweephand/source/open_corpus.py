@@ -44,7 +44,7 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
         layout = options.chosen_layout
         check_lengths(layout, joined)
         whole = lay_out(joined, layout, opening)
-        weighted = [info.name for info in whole.streams if info.label_weights]
+        weighted = [info.name for info in whole.streams if info.definition.label_weights]
         if weighted and whole.core.num_samples == whole.num_sequences:
             raise ValueError(
                 f"label weights are of next tokens, and sequences of {weighted[0]!r} have none"
@@ -169,7 +169,7 @@ def _with_streams(corpus: Corpus, change: Callable[[StreamInfo], StreamInfo]) ->
 
 def _with_parts(corpus: Corpus, layout: Layout) -> Corpus:
     """Return the corpus whose tokens have the parts that a layout names."""
-    if layout.parts is not None and not any(info.parts for info in corpus.streams):
+    if layout.parts is not None and not any(info.definition.parts for info in corpus.streams):
         tokens = corpus.size_stream or next(
             (
                 one.name
@@ -181,7 +181,7 @@ def _with_parts(corpus: Corpus, layout: Layout) -> Corpus:
         corpus = _with_streams(
             corpus, lambda one: one.used(parts=layout.parts) if one.name == tokens else one
         )
-    if any(info.parts for info in corpus.streams) and layout.may_cut:
+    if any(info.definition.parts for info in corpus.streams) and layout.may_cut:
         raise ValueError(
             "sequences with parts are whole, and this layout cuts them: take sh.Packed with "
             "split_long='error' or 'drop', sh.Padded, sh.Bucketed or sh.Ragged"

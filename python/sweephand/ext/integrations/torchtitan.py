@@ -104,7 +104,7 @@ class DataLoader(_DataLoader):
                 f"rows are {length} long, and torchtitan's config says {longest}: make the "
                 f"source with layout=sh.Packed({longest})"
             )
-        if source.stream_info(stream).label_weights is not None:
+        if source.stream_info(stream).definition.label_weights is not None:
             raise ValueError(
                 f"torchtitan takes labels without weights: declare {stream!r} without "
                 "label_weights, or weigh the loss in a loop of your own"

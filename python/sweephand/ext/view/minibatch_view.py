@@ -131,7 +131,7 @@ def _section(minibatch: Minibatch, keys: Sequence[Any], decoders: dict[str, Deco
 def _kind(minibatch: Minibatch, key: Any) -> Markup:
     data = minibatch[key]
     samples = in_count(data.num_samples)
-    return tag("p", tag("code", data.info.brief.partition(": ")[2]), f" · {samples} samples")
+    return tag("p", tag("code", data.info.form), f" · {samples} samples")
 
 
 def page_of_minibatch(minibatch: Minibatch, decode: object = None) -> Page:

@@ -307,7 +307,9 @@ def tracks_figure(
     if main.info.dtype.kind in "iu" and not is_labelled:
         labels = _rows_of(main, main.labels(_IGNORED))
         tracks.append(_Track("label", labels, decoder, is_label=True))
-    parts = next((one for one in wide.values() if one.info.name == main.info.parts), None)
+    parts = next(
+        (one for one in wide.values() if one.info.name == main.info.definition.parts), None
+    )
     marks = _marks(main, parts)
     is_trained = _trained(main, is_labelled)
     ids, colours = short_ids(head), colours_of(head.corpora, list(corpora_of(minibatch)))
