@@ -131,9 +131,9 @@ from sweephand.files.source_file import empty_corpus as empty_corpus
 from sweephand.files.source_file import room_for as room_for
 from sweephand.files.source_file import spec_of as spec_of
 from sweephand.files.urls import is_url as is_url
-from sweephand.layouts.by_name import layout_by_name as layout_by_name
-from sweephand.layouts.by_name import layout_names as layout_names
-from sweephand.layouts.by_name import layout_of_length as layout_of_length
+from sweephand.layouts.base import layout_by_name as layout_by_name
+from sweephand.layouts.base import layout_names as layout_names
+from sweephand.layouts.base import layout_of_length as layout_of_length
 from sweephand.loans.desk import RemoteDesk as RemoteDesk
 from sweephand.maps.functions import KnownMap as KnownMap
 from sweephand.maps.functions import Lengths as Lengths

@@ -65,7 +65,7 @@ class Combination:
     @property
     def most_items(self) -> int | None:
         """How many items a row holds, if there is a limit."""
-        return self.layout.load_limits.get("items")
+        return (self.layout.limits or {}).get("items")
 
     @property
     def over_limit(self) -> str | None:

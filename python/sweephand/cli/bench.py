@@ -26,7 +26,7 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.screen import Screen, in_bytes, in_count
-from sweephand.layouts.by_name import layout_of_length
+from sweephand.layouts.base import layout_of_length
 from sweephand.source.limits import INFINITELY_REPEAT
 
 _ROUNDS = 7

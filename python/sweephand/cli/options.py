@@ -13,7 +13,7 @@ from sweephand.deserializers import open_path
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.events.event_file import load
 from sweephand.files.index_file import Keep
-from sweephand.layouts.by_name import layout_names
+from sweephand.layouts.base import layout_names
 from sweephand.mixtures.mixture import Mixture
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.options import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS

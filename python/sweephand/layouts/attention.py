@@ -28,15 +28,10 @@ class Attention:
         [1, 2^31]. For a plain transformer that is 6 times its width: 24,576 fits 7 B
         parameters. Twice that for a causal kernel that skips half of the products.
     cost : dict of float, optional
-        Cost of every item of carried streams, in samples of a short sequence:
+        Cost of every item of carried streams, in samples of a short sequence, up to 2^20:
         ``{"patches": 3.5}``. The method `cost`, which takes lengths alone, does not include it.
     per_item : sequence of (str, float)
         The same, in the stored form.
-
-    Raises
-    ------
-    ValueError
-        If `equal_at` is out of range, or an item costs less than 0 or above 2^20.
 
     Examples
     --------
@@ -70,29 +65,24 @@ class Attention:
         """Return the cost of each sequence, in samples of a short sequence."""
         return num_samples * (1 + num_samples / self.equal_at)
 
-    @property
-    def items_in_integers(self) -> Mapping[str, int]:
-        """Cost of items of carried streams times `equal_at`, rounded."""
-        return {name: round(one * self.equal_at) for name, one in self.per_item}
-
-    @property
-    def in_integers(self) -> _core.compose.Cost:
-        """The same times `equal_at`: in integers all workers agree."""
-        return _core.compose.Cost(self.equal_at, is_quadratic=True)
-
 
 Balance = Literal["samples", "attention"] | Attention | None
 
 
 def costs_of_items(balance: Balance) -> Mapping[str, int]:
-    """Return the carried streams that cost something, in integers as `cost_of` has them."""
-    return balance.items_in_integers if isinstance(balance, Attention) else {}
+    """Return the cost of an item of carried streams, in integers as `cost_of` has them."""
+    if not isinstance(balance, Attention):
+        return {}
+    return {name: round(one * balance.equal_at) for name, one in balance.per_item}
 
 
 def cost_of(
     balance: Balance, sizes: Mapping[str, _core.index.Sizes] = MappingProxyType({})
 ) -> _core.compose.Cost | None:
-    """Return the cost that evens shares, or None; ValueError for an unknown balance."""
+    """Return the cost that evens shares, or None; ValueError for an unknown balance.
+
+    It is in integers, of which all workers agree.
+    """
     if balance is None:
         return None
     if balance == "samples":
@@ -100,9 +90,9 @@ def cost_of(
     if balance == "attention":
         balance = Attention()
     if isinstance(balance, Attention):
-        cost = balance.in_integers
+        cost = _core.compose.Cost(balance.equal_at, is_quadratic=True)
         for name, own in sizes.items():
-            cost = cost.with_items(own, balance.items_in_integers[name])
+            cost = cost.with_items(own, costs_of_items(balance)[name])
         return cost
     raise ValueError(
         "balance must be None, 'samples', 'attention' or an sh.Attention(equal_at=...), "

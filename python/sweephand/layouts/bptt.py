@@ -45,7 +45,6 @@ class TruncatedBPTT(Layout):
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> TruncatedBPTT:
-        """Return the layout with a number of columns."""
         return cls(length or row_length_for(size))
 
     def __post_init__(self) -> None:
@@ -53,9 +52,7 @@ class TruncatedBPTT(Layout):
 
     @property
     def planner_choices(self) -> _core.compose.Truncation:
-        """The length of the rows of a minibatch."""
         return _core.compose.Truncation(self.length)
 
-    def num_cells(self, minibatch_size_in_samples: int) -> int:
-        """Return how many cells a minibatch of a size has at most."""
+    def num_cells(self, minibatch_size_in_samples: int, some_sizes: object) -> int:
         return max(1, minibatch_size_in_samples // self.length) * self.length

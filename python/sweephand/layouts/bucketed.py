@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
-from sweephand.layouts.base import LengthLimit
-from sweephand.layouts.padding import GapLayout, PadValue
+from sweephand.layouts.base import GapLayout, LengthLimit, PadValue
 
 DEFAULT_NUM_BUCKETS = 16
 MOST_BUCKETS = 64
@@ -63,11 +65,11 @@ class Bucketed(GapLayout):
     micro_batch_cells: int | None = None
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.PADDED
+    is_bucketed: ClassVar[bool] = True
     depends_on_size: ClassVar[bool] = True
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> Bucketed:
-        """Return the layout with a number of buckets."""
         return cls("auto", num_buckets=length or DEFAULT_NUM_BUCKETS)
 
     def __post_init__(self) -> None:
@@ -89,17 +91,16 @@ class Bucketed(GapLayout):
         for boundary in self.boundaries:
             check_int("a boundary", boundary, 1, 2**31)
         boundaries = tuple(int(boundary) for boundary in self.boundaries)
-        if not boundaries:
-            raise ValueError("boundaries must not be empty")
-        if len(boundaries) > MOST_BUCKETS:
-            raise ValueError(f"give at most {MOST_BUCKETS} boundaries, got {len(boundaries)}")
-        if list(boundaries) != sorted(set(boundaries)):
-            raise ValueError(f"boundaries must ascend, each once, got {list(boundaries)}")
+        is_ascending = list(boundaries) == sorted(set(boundaries))
+        if not (is_ascending and 1 <= len(boundaries) <= MOST_BUCKETS):
+            raise ValueError(
+                f"boundaries are 1 to {MOST_BUCKETS} integers that ascend, each once, got "
+                f"{boundaries}"
+            )
         object.__setattr__(self, "boundaries", boundaries)
 
     @property
     def length_limit(self) -> LengthLimit | None:
-        """The longest sequence that fits a bucket; None before boundaries are chosen."""
         if self.boundaries == "auto":
             return None
         return LengthLimit(
@@ -113,17 +114,15 @@ class Bucketed(GapLayout):
     def default_bucket_key(self) -> int:
         """The largest boundary, which needs most memory: allocate it first.
 
-        Raises
-        ------
-        ValueError
-            If boundaries are ``"auto"``; ``source.layout`` has them chosen.
+        ValueError if boundaries are ``"auto"``; ``source.layout`` has them chosen.
         """
         if self.boundaries == "auto":
             raise ValueError("boundaries are chosen when a source is made: see source.layout")
         return int(self.boundaries[-1])
 
-    def settle(self, corpus: _core.index.Corpus) -> Self:
-        """Return the layout with its boundaries chosen."""
+    def settle(
+        self, corpus: _core.index.Corpus, counts: Mapping[str, NDArray[np.uint32]]
+    ) -> Self:
         if self.boundaries != "auto":
             return self
         num_buckets = self.num_buckets or DEFAULT_NUM_BUCKETS
@@ -133,21 +132,13 @@ class Bucketed(GapLayout):
         return replace(self, boundaries=boundaries, num_buckets=None)
 
     @property
-    def has_fixed_width(self) -> bool:
-        """A bucket is as wide as its boundary."""
-        return True
-
-    @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
-        """Layout of minibatches in memory."""
         return _core.engine.AssembleOptions(self.form, self.side == "left", 1, False)
 
     @property
     def planner_choices(self) -> _core.compose.Bucketing:
-        """The buckets, and the number of sequences of each that make a minibatch."""
         boundaries = [int(boundary) for boundary in self.boundaries]
         return _core.compose.Bucketing(boundaries, self.num_sequences or 0)
 
-    def num_cells(self, minibatch_size_in_samples: int) -> int:
-        """Return how many cells a minibatch of a size has at most."""
+    def num_cells(self, minibatch_size_in_samples: int, some_sizes: object) -> int:
         return max(minibatch_size_in_samples, self.default_bucket_key)

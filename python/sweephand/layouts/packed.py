@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
 from sweephand.layouts.base import (
+    GapLayout,
     LengthLimit,
     LongPolicy,
     OverLimit,
+    PadValue,
     row_length_for,
 )
-from sweephand.layouts.padding import GapLayout, PadValue
 
 
 @dataclass(frozen=True)
@@ -41,27 +42,24 @@ class Packed(GapLayout):
         Value at the end of a row; a dict has it per stream.
     look_ahead : int
         Sequences in sight of the packer where the order of the corpus is kept
-        (``randomize=False``): a row starts with the oldest, then takes the longest one that
-        fits. 1 is next fit. In a mixture, shuffled or not, this number of sequences of every
-        corpus is in sight, all of one sweep. A shuffled sweep of one corpus has no order to
-        keep: all sequences that are packed together are in sight, and rows are shuffled.
+        (``randomize=False``), and of every corpus of a mixture: a row starts with the oldest,
+        then takes the longest one that fits. 1 is next fit. A shuffled sweep of one corpus has
+        no order to keep: all that are packed together are in sight, and rows are shuffled.
     cu_seqlens_capacity : int, optional
         Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
     micro_batch_rows : int, optional
         Group the rows of every share into micro-batches of this size, for
-        `Minibatch.micro_batches`; missing rows are filled by empty ones, so that all workers
-        have equally many. With ``balance=`` all workers, and all micro-batches of
-        each, cost nearly the same. Which rows make up the global minibatch never changes.
+        `Minibatch.micro_batches`; empty rows fill them up, so that all workers have equally
+        many, which with ``balance=`` cost nearly the same. Which rows make up the global
+        minibatch never changes.
     parts : str, optional
         The stream that holds the part of its sequence to which each sample belongs, as
         ``StreamDef(parts=...)`` of the tokens names it for all layouts.
     limits : dict of int, optional
-        The most items of a carried stream that a row holds: ``{"patches": 8192}``. A
-        micro-batch holds at most its rows times that.
+        The most items of a carried stream that a row holds: ``{"patches": 8192}``.
     over_limit : {"error", "drop", "alone"}
-        Treatment of sequences that carry more than a limit: refused when the source is made;
-        left out of the corpus and counted in ``stats()``; or put in a row with none that carry
-        of the same stream.
+        Treatment of sequences that carry more than a limit: as in `split_long`, or put in a row
+        with none that carry of the same stream.
 
     Examples
     --------
@@ -92,7 +90,6 @@ class Packed(GapLayout):
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> Packed:
-        """Return the layout with rows of the length, in which any sequence has a place."""
         return cls(length or row_length_for(size), split_long="split")
 
     def __post_init__(self) -> None:
@@ -110,24 +107,19 @@ class Packed(GapLayout):
                 check_int(name, getattr(self, name), 1, 2**31)
 
     def describe(self) -> str:
-        """Return the options that decide the order, for fingerprints."""
+        # The options that decide the order.
         return super(Packed, replace(self, micro_batch_rows=None, parts=None)).describe()
 
-    @property
-    def load_limits(self) -> Mapping[str, int]:
-        """The most items of carried streams that a row holds."""
-        return self.limits or {}
-
-    def within(self, counts: Mapping[str, NDArray[np.uint32]]) -> Self:
-        """Return the layout with the counts of the limited streams in every sequence."""
+    def settle(
+        self, corpus: _core.index.Corpus, counts: Mapping[str, NDArray[np.uint32]]
+    ) -> Self:
         made = replace(self)
-        sizes = {name: _core.index.StoredSizes(counts[name]) for name in self.load_limits}
+        sizes = {name: _core.index.StoredSizes(counts[name]) for name in self.limits or {}}
         object.__setattr__(made, "_counts", sizes)
         return made
 
     @property
     def length_limit(self) -> LengthLimit:
-        """The longest sequence that fits a row."""
         return LengthLimit(
             self.row_length,
             f"a row of {self.row_length}",
@@ -137,7 +129,6 @@ class Packed(GapLayout):
 
     @property
     def planner_choices(self) -> _core.compose.Packing:
-        """The rule by which sequences are packed into rows."""
         packing = _core.compose.Packing(
             self.row_length,
             self.look_ahead,
@@ -145,18 +136,15 @@ class Packed(GapLayout):
             self.micro_batch_rows or 0,
         )
         counts: Mapping[str, _core.index.Sizes] = getattr(self, "_counts", {})
-        for name, most in self.load_limits.items():
+        for name, most in (self.limits or {}).items():
             packing = packing.within(counts[name], most)
         return packing
 
-    def num_cells(self, minibatch_size_in_samples: int) -> int:
-        """Return how many cells a minibatch of a size has at most."""
-        rows, together = (
-            minibatch_size_in_samples // self.row_length,
-            self.micro_batch_rows or 1,
-        )
+    def num_cells(self, minibatch_size_in_samples: int, some_sizes: object) -> int:
+        together = self.micro_batch_rows or 1
+        rows = minibatch_size_in_samples // self.row_length
         return max(1, -(-rows // together)) * together * self.row_length
 
     def samples_at_hand(self, window_samples: int) -> int:
-        """Return about how many samples a pack has at most."""
+        # A pack has about so many at most.
         return min(3 * 2**10 * self.row_length, max(window_samples, 2**10 * self.row_length))

@@ -11,24 +11,11 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_choice, check_int
-from sweephand.layouts.base import Layout
-from sweephand.layouts.padding import GapLayout, PadValue
-
-
-class WholeSequences(Layout):
-    """As many whole sequences as fit."""
-
-    shares_by_lanes: ClassVar[bool] = True
-    fits_in_order: ClassVar[bool] = True
-
-    @property
-    def planner_choices(self) -> _core.compose.Fitting:
-        """Nothing: there is one way to fill a minibatch in order."""
-        return _core.compose.Fitting()
+from sweephand.layouts.base import GapLayout, Layout, PadValue
 
 
 @dataclass(frozen=True)
-class Ragged(WholeSequences):
+class Ragged(Layout):
     """Concatenated sequences: values and offsets, no padding. The default.
 
     Examples
@@ -43,7 +30,7 @@ class Ragged(WholeSequences):
 
 
 @dataclass(frozen=True)
-class Frames(WholeSequences):
+class Frames(Layout):
     """Every sample is its own sequence. Streams must have equal lengths.
 
     Examples
@@ -59,7 +46,7 @@ class Frames(WholeSequences):
 
 
 @dataclass(frozen=True)
-class Padded(WholeSequences, GapLayout):
+class Padded(GapLayout):
     """A row per sequence, as wide as the minibatch's longest, with a mask.
 
     Parameters
@@ -93,7 +80,6 @@ class Padded(WholeSequences, GapLayout):
 
     @classmethod
     def of_length(cls, length: int | None, size: int) -> Padded:
-        """Return the layout with widths that are multiples of the length."""
         return cls(multiple_of=length or 1)
 
     def __post_init__(self) -> None:
@@ -105,12 +91,12 @@ class Padded(WholeSequences, GapLayout):
 
     @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
-        """Layout of minibatches in memory."""
         left = self.side == "left"
         return _core.engine.AssembleOptions(self.form, left, self.multiple_of, False)
 
-    def padding_growth(self, some_sizes: Callable[[], NDArray[np.uint32]]) -> float:
-        """Estimate the cells per sample from the sizes of a few sequences."""
+    def num_cells(
+        self, minibatch_size_in_samples: int, some_sizes: Callable[[], NDArray[np.uint32]]
+    ) -> float:
         sizes = some_sizes()
         width = -(-int(sizes.max()) // self.multiple_of) * self.multiple_of
-        return width / float(sizes.mean())
+        return minibatch_size_in_samples * width / float(sizes.mean())

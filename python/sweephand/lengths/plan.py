@@ -128,7 +128,7 @@ def plan_lengths(
         )
     given = lengths if isinstance(lengths, Mapping) else {"lengths": lengths}
     chosen = next(iter(given), "lengths") if size is None else size
-    for name in (chosen, *aligned, *layout.load_limits, *costs_of_items(balance)):
+    for name in (chosen, *aligned, *(layout.limits or {}), *costs_of_items(balance)):
         if name not in given:
             raise ValueError(f"{name!r} is none of the lengths: {', '.join(given)}")
     sizes = _per_sequence(chosen, given[chosen], "iu", 1, 2**32 - 1, None).astype(np.uint32)
@@ -163,7 +163,7 @@ def plan_lengths(
         has = (pieces.firsts == 0) & (counts[name][pieces.sequences] > 0)
         known = pieces.marks if bit else np.uint32(0)
         pieces = replace(pieces, marks=known | (has.astype(np.uint32) << np.uint32(bit)))
-    for name, most in layout.load_limits.items():
+    for name, most in (layout.limits or {}).items():
         pieces = _loaded(layout, pieces, name, counts[name], most, left_out)
     if max_sequences is not None:
         ones = np.ones(len(pieces.sequences), np.uint32)
@@ -271,7 +271,7 @@ def _rule_of(
         if layout.boundaries == "auto" and not len(sizes):
             layout = replace(layout, boundaries=(most,), num_buckets=None)
         elif len(sizes):
-            layout = layout.settle(corpus_of(sizes))
+            layout = layout.settle(corpus_of(sizes), {})
         limit = layout.length_limit
         assert limit is not None
         if limit.longest > most:

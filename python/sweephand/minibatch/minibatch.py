@@ -276,8 +276,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     @property
     def bucket_key(self) -> int | None:
         """In a bucketed layout the boundary of the bucket, which is the padded width."""
-        is_bucketed = self.layout.has_fixed_width and not self.layout.has_rows
-        return self._plan.row_length if is_bucketed else None
+        return self._plan.row_length if self.layout.is_bucketed else None
 
     @property
     def provide_data(self) -> list[tuple[Any, tuple[int, ...]]]:

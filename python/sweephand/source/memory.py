@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.reader import Reader
 from sweephand.layouts import Layout
@@ -29,8 +30,11 @@ def memory_bound(
     """Return about how many bytes are held at most; see `MinibatchSource.memory_bound`."""
     size = min(size, corpus.core.num_samples)
     window = _window_bytes(corpus, layout, options.threads, open_chunks, size)
-    cells = layout.num_cells(size) * layout.padding_growth(partial(_first_sizes, corpus))
-    marks = layout.mark_bytes * len(corpus.streams)
+    cells = layout.num_cells(size, partial(_first_sizes, corpus))
+    # Masks and marks of every cell of a stream.
+    marks = ((layout.form is not _core.engine.Form.RAGGED) + 8 * layout.has_segments) * len(
+        corpus.streams
+    )
     ahead = options.prefetch if options.threads else 0
     return window + int((ahead + 2) * cells * (corpus.sample_bytes + marks))
 

@@ -49,7 +49,7 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
             raise ValueError(
                 f"label weights are of next tokens, and sequences of {weighted[0]!r} have none"
             )
-        counted = {*layout.load_limits, *costs_of_items(options.balance)}
+        counted = {*(layout.limits or {}), *costs_of_items(options.balance)}
         if counted or any(one.counts for one in whole.parts.values()):
             from sweephand.maps import check_carried, with_counts  # brings files
 
@@ -62,7 +62,7 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
         opened = OpenCorpus(
             corpus=corpus,
             long=long,
-            layout=layout.settle(corpus.core).within(corpus.counts),
+            layout=layout.settle(corpus.core, corpus.counts),
             window=options.window.of(served),
             ledger=ledger,
             workers=workers,
@@ -137,7 +137,7 @@ def _settle_singles(
     sequences have one sample, that is every stream. `is_sized` is true of those that have as
     many samples as sequences are long, whatever the other streams hold.
     """
-    is_filling = layout.has_fixed_width or single is not None
+    is_filling = not layout.fits_in_order or single is not None
     fills_rows, one_each = is_filling and corpus.core.common_size == 1, single or ()
     is_sole = sum(not info.carried for info in corpus.streams) == 1
 
@@ -252,7 +252,7 @@ def treat_loaded(
     """Return the corpus without sequences that carry too much, where they are to be dropped."""
     if layout.over_limit == "alone":
         return corpus, long
-    for name, most in layout.load_limits.items():
+    for name, most in (layout.limits or {}).items():
         counts = corpus.counts[name]
         is_over = counts > most
         if not is_over.any():

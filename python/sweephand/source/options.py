@@ -171,7 +171,7 @@ class SourceOptions:
         if layout.rows_go_on:
             kind = type(layout).__name__
             raise ValueError(f"balance is for shares that may change: rows of {kind} go on")
-        if layout.shares_by_lanes and not self.randomize:
+        if layout.fits_in_order and not self.randomize:
             raise ValueError(
                 "balance needs randomize=True: unshuffled sequences are dealt in turn"
             )

@@ -239,7 +239,7 @@ class Plan:
     @property
     def shares_by_lanes(self) -> bool:
         """True if each worker takes the sequences of its lanes."""
-        return self.layout.shares_by_lanes and self.options.randomize
+        return self.layout.fits_in_order and self.options.randomize
 
     def memory_bound(self, size: int) -> int:
         """Return about how many bytes a source holds at most for minibatches of a size."""

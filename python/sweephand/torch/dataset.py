@@ -16,7 +16,6 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
 from sweephand.errors import shown
-from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.share import Position
 from sweephand.source.limits import FULL_DATA_SWEEP
@@ -277,7 +276,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         sweep = source.num_samples_per_sweep if of_one else 0
         size = sweep if self.size == FULL_DATA_SWEEP else self.size
         samples = sweep if self._samples == "sweep" else self._samples
-        is_known = of_one and isinstance(source.layout, WholeSequences)
+        is_known = of_one and source.layout.fits_in_order
         if is_known and samples is None and not source.is_infinite:
             return -(-source.timeline.limit // size)
         if is_known and samples and (self._samples == "sweep" or samples % size == 0):

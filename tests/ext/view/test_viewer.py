@@ -14,7 +14,7 @@ from tests.ext.view.pages import Read
 import sweephand as sh
 from sweephand.ext.view import source_view
 from sweephand.ext.view.viewer import Question, Viewer
-from sweephand.layouts.by_name import layout_names
+from sweephand.layouts.base import layout_names
 from sweephand.source.answers import twin_of
 
 SIZE = 100

@@ -169,7 +169,7 @@ def bars_of(minibatch: Minibatch, width: int) -> list[Bar]:
 
 def width_of(minibatch: Minibatch) -> int:
     """Return the cells of a row."""
-    if minibatch.layout.has_fixed_width:
+    if not minibatch.layout.fits_in_order:
         return minibatch.planned.row_length
     most = int(minibatch.planned.sizes().max(initial=0))
     multiple = minibatch.layout.assemble_options.multiple_of
