@@ -11,7 +11,7 @@ LENGTHS = [3, 1, 4, 2, 5, 1]  # samples of each sequence: a sweep has 16
 MB_SIZE, EPOCH_SIZE, SAMPLES = 6, 12, 48
 
 
-class Record:
+class Record(sh.train.ProgressWriter):
     """Keeps where minibatches and summaries were."""
 
     def __init__(self) -> None:

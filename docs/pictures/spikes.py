@@ -13,7 +13,7 @@ SEQUENCES = 400 * SIZE
 POISON = (9_000, 17_000)
 
 
-class Losses:
+class Losses(sh.train.ProgressWriter):
     """A progress writer that keeps the loss of every step; what is trained again, once."""
 
     def __init__(self) -> None:
@@ -22,9 +22,6 @@ class Losses:
     def update(self, step: sh.train.Step) -> None:
         """Keep a step."""
         self.by_step[step.step] = step.loss / step.num_samples
-
-    def write(self, record: sh.train.Record) -> None:
-        """Do nothing."""
 
 
 def cross_entropy(model: dict, minibatch: sh.Minibatch) -> tuple[float, list]:

@@ -34,7 +34,7 @@ def digest(model: Any) -> str:
     return hashlib.sha256(bytes(model)).hexdigest()[:16]
 
 
-class Telling:
+class Telling(sh.train.ProgressWriter):
     """Writes a line for every step."""
 
     def __init__(self, pipe: int, model: Any, ids: list[str]) -> None:
@@ -46,9 +46,6 @@ class Telling:
         ids = hashlib.sha256(" ".join(self._ids).encode()).hexdigest()[:16]
         line = f"{step.step} {ids} {step.loss.hex()} {digest(self._model)}\n"
         os.write(self._pipe, line.encode())
-
-    def write(self, record: sh.train.Record) -> None:
-        pass
 
 
 def train(folder: Path, pipe: int) -> None:

@@ -61,7 +61,7 @@ def line_trainer(
     return sh.Trainer(model, criterion, learner, writers, **options)  # type: ignore[arg-type]
 
 
-class Heard:
+class Heard(sh.train.ProgressWriter):
     """A progress writer that keeps what it is told."""
 
     def __init__(self) -> None:

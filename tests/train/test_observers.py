@@ -23,7 +23,7 @@ class Diary(Observer):
         self.calls.append(("stepped", taken.step))
         self.values = dict(taken.values)
 
-    def measured(self, step: sh.train.Step) -> None:
+    def update(self, step: sh.train.Step) -> None:
         self.calls.append(("measured", step.step))
 
     def rewind(self, step: int) -> None:
@@ -32,16 +32,16 @@ class Diary(Observer):
     def flush(self, *, to_disk: bool = False) -> None:
         self.calls.append(("flush", int(to_disk)))
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {"calls": len(self.calls)}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.calls.append(("restore", state.get("calls", -1)))
 
 
 def test_an_observer_follows_steps_saves_and_restores(tmp_path: Any) -> None:
     diary = Diary()
-    trainer = line_trainer([diary], 0.1)  # type: ignore[list-item] # no writer
+    trainer = line_trainer([diary], 0.1)
     source = source_of_lengths([1, 2, 3])
     trainer.train_minibatch(source.next_minibatch(3))
     trainer.save_checkpoint(tmp_path / "saved")
@@ -63,8 +63,8 @@ def test_an_observer_follows_steps_saves_and_restores(tmp_path: Any) -> None:
 
 def test_an_observer_that_shows_nothing_leaves_messages_to_the_log() -> None:
     silent, writer = Diary(), sh.ProgressPrinter()
-    assert not line_trainer([silent], 0.1).report("event", {"message": "m"})  # type: ignore[list-item]
-    assert line_trainer([silent, writer], 0.1).report("event", {"message": "m"})  # type: ignore[list-item]
+    assert not line_trainer([silent], 0.1).report("event", {"message": "m"})
+    assert line_trainer([silent, writer], 0.1).report("event", {"message": "m"})
 
 
 class Halves(Observer):
@@ -80,7 +80,7 @@ class Halves(Observer):
 
 def test_the_figures_of_an_observer_are_in_the_steps_and_records_of_all() -> None:
     heard = Heard()
-    trainer = line_trainer([heard, Halves()], 0.1, sub_minibatches=2)  # type: ignore[list-item]
+    trainer = line_trainer([heard, Halves()], 0.1, sub_minibatches=2)
     sh.training_session(trainer, source_of_lengths([1] * 8), 2, max_samples=8).train()
     assert [step.figures["halves"] for step in heard.steps] == [2, 0, 2, 0]
     assert heard.of("summary")[-1].figures["halves"] == 0

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from sweephand.run.writing import to_json, writing
 from sweephand.train.arguments import check_path
-from sweephand.train.records import PeriodicWriter, Record, tracker_figures
+from sweephand.train.records import Figures, PeriodicWriter, Record, tracker_figures
 
 _KNOWN = {
     *("loss", "metric", "num_samples", "num_steps", "num_skipped", "num_minibatches"),
@@ -33,10 +33,10 @@ class ProgressPrinter(PeriodicWriter):
     tag : str
         Prefix of every line.
     log_to_file : path, optional
-        Lines are appended to this file in place of the standard output. If a rank is given,
-        ``rank<r>`` is appended to its name.
+        Lines are appended to this file in place of the standard output.
     rank : int, optional
-        This worker's number, which may be any: it prints. By default worker 0 alone prints.
+        This worker's number: it prints, and ``rank<r>`` is appended to the file's name. By
+        default worker 0 alone prints.
     num_epochs : int, optional
         Number of all summaries, to show.
     metric_is_pct : bool
@@ -72,7 +72,12 @@ class ProgressPrinter(PeriodicWriter):
 
     def write(self, record: Record) -> None:
         """Print a record."""
-        self._print(self._tag + self._line(record))
+        line = self._tag + self._line(record)
+        if self._file is None:
+            print(line, flush=True)
+            return
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
 
     def _line(self, record: Record) -> str:
         if record.kind == "event":
@@ -80,7 +85,7 @@ class ProgressPrinter(PeriodicWriter):
         if record.kind == "change":
             changed = ", ".join(f"{name} = {_text(v)}" for name, v in record.figures.items())
             return f"{changed} from step {record.step} on"
-        return f"{self._title(record)} {describe(record, metric_is_pct=self._metric_is_pct)}"
+        return f"{self._title(record)} {self._describe(record.figures)}"
 
     def _title(self, record: Record) -> str:
         if record.kind == "training":
@@ -92,44 +97,29 @@ class ProgressPrinter(PeriodicWriter):
             return f"Summary[{self._num_summaries}{of}], {record.samples} samples:"
         return f"{_TITLES[record.kind]} at {record.samples} samples:"
 
-    def _print(self, line: str) -> None:
-        if self._file is None:
-            print(line, flush=True)
-            return
-        with self._file.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-
-
-def line_of(record: Record) -> str:
-    """Return a record as a line of text."""
-    return ProgressPrinter()._line(record)
-
-
-def describe(record: Record, *, metric_is_pct: bool = True) -> str:
-    """Return the figures of averages as text."""
-    figures = record.figures
-    parts = [f"loss = {_text(figures['loss'])} * {figures['num_samples']}"]
-    if "metric" in figures:
-        metric = float(figures["metric"])
-        parts.append(f"metric = {metric:.2%}" if metric_is_pct else f"metric = {metric:.6g}")
-    if figures.get("num_skipped"):
-        parts.append(f"{figures['num_skipped']} steps skipped and left out")
-    if "samples_per_second" in figures:
-        parts.append(f"{float(figures['samples_per_second']):.0f} samples/s")
-        parts.append(f"waiting {float(figures['waiting']):.0%}")
-    parts += [
-        f"{name.replace('_', ' ')} {_text(figures[name])}"
-        for name in figures
-        if name not in _KNOWN
-    ]
-    return ", ".join(parts)
+    def _describe(self, figures: Figures) -> str:
+        parts = [f"loss = {_text(figures['loss'])} * {figures['num_samples']}"]
+        if "metric" in figures:
+            metric = float(figures["metric"])
+            parts.append(f"metric = {metric:{'.2%' if self._metric_is_pct else '.6g'}}")
+        if figures.get("num_skipped"):
+            parts.append(f"{figures['num_skipped']} steps skipped and left out")
+        if "samples_per_second" in figures:
+            parts.append(f"{float(figures['samples_per_second']):.0f} samples/s")
+            parts.append(f"waiting {float(figures['waiting']):.0%}")
+        parts += [
+            f"{name.replace('_', ' ')} {_text(value)}"
+            for name, value in figures.items()
+            if name not in _KNOWN
+        ]
+        return ", ".join(parts)
 
 
 def _text(value: float | int | str) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-class ProgressBar(PeriodicWriter):
+class ProgressBar(ProgressPrinter):
     """Show a bar on a terminal, and plain lines elsewhere.
 
     Parameters
@@ -155,24 +145,22 @@ class ProgressBar(PeriodicWriter):
         self, num_samples: int | None = None, freq: int = 100, file: TextIO | None = None
     ) -> None:
         super().__init__(freq, first=1)
-        self._file = file
+        self._out = file
         self._num_samples = num_samples
         self._bar: Any = None  # of rich, on a terminal
 
     def write(self, record: Record) -> None:
         """Show a record."""
-        file = sys.stderr if self._file is None else self._file
+        file = sys.stderr if self._out is None else self._out
         if not file.isatty():
-            file.write(line_of(record) + "\n")
-            file.flush()
+            print(self._line(record), file=file, flush=True)
             return
         bar = self._bar = self._bar or self._new_bar(file)
         if record.kind != "training":
-            bar.console.print(line_of(record), highlight=False, markup=False)
+            bar.console.print(self._line(record), highlight=False, markup=False)
             return
-        bar.update(bar.task_ids[0], completed=record.samples, text=describe(record))
-        if self._num_samples is not None and record.samples >= self._num_samples:
-            bar.refresh()
+        text = self._describe(record.figures)
+        bar.update(bar.task_ids[0], completed=record.samples, text=text, refresh=True)
 
     def close(self) -> None:
         """Stop updating the bar."""
@@ -203,7 +191,7 @@ _COLUMNS = (
 
 
 class _FileWriter(PeriodicWriter):
-    """A writer that appends to a file."""
+    """Writer that appends to a file."""
 
     def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
         super().__init__(freq, first)
@@ -212,7 +200,8 @@ class _FileWriter(PeriodicWriter):
 
     def _append(self, text: str) -> None:
         """Append lines, all of them or, where that fails, none."""
-        with writing(self._path, "the lines before this one are kept"), self._open() as file:
+        kept = "the lines before this one are kept"
+        with writing(self._path, kept), io.FileIO(self._path, "a+") as file:
             end = file.seek(0, os.SEEK_END)
             try:
                 left = memoryview(text.encode())
@@ -221,9 +210,6 @@ class _FileWriter(PeriodicWriter):
             except BaseException:
                 file.truncate(end)
                 raise
-
-    def _open(self) -> io.FileIO:
-        return io.FileIO(self._path, "a+")
 
 
 class JSONLProgressWriter(_FileWriter):
@@ -253,10 +239,9 @@ class JSONLProgressWriter(_FileWriter):
 class CSVProgressWriter(_FileWriter):
     """Append every record of averages to a CSV table.
 
-    Its columns are kind, step, samples, loss, metric, num_samples, num_steps, num_skipped,
-    samples_per_second, waiting, num_minibatches and gradient_noise_scale, as in `Record`;
-    missing figures are empty. Changes and events are no averages: a `JSONLProgressWriter` has
-    them too, and figures of any other name.
+    Its columns are kind, step, samples, and the figures of `Record` from loss to
+    gradient_noise_scale; missing ones are empty. Changes, events and figures of other names are
+    left to a `JSONLProgressWriter`.
 
     Parameters
     ----------
@@ -289,10 +274,9 @@ class CSVProgressWriter(_FileWriter):
 class TensorBoardProgressWriter(PeriodicWriter):
     """Write summaries for TensorBoard, with training steps on the x-axis.
 
-    Averages of minibatches are ``minibatch/avg_loss`` and ``minibatch/avg_metric``, summaries
-    ``summary/avg_loss`` and so on, those of validation and test data
-    ``summary/validation_avg_loss`` and ``summary/test_avg_loss``. Changing values have their
-    own name.
+    Averages of minibatches are ``minibatch/avg_loss`` and so on, of summaries
+    ``summary/avg_loss``, of validation and test data ``summary/validation_avg_loss`` and
+    ``summary/test_avg_loss``. Changing values have their own name.
 
     Parameters
     ----------
@@ -301,13 +285,12 @@ class TensorBoardProgressWriter(PeriodicWriter):
     log_dir : path
         The folder of the event file.
     rank : int, optional
-        This worker's number, which may be any: it writes. By default worker 0 alone writes.
+        This worker's number: it writes. By default worker 0 alone writes.
 
     Examples
     --------
     >>> import sweephand as sh
     >>> writer = sh.TensorBoardProgressWriter(freq=10, log_dir="runs/first")  # doctest: +SKIP
-    >>> trainer = sh.Trainer(model, criterion, learner, [writer])  # doctest: +SKIP
     """
 
     def __init__(

@@ -102,14 +102,11 @@ class Killed(BaseException):
     pass
 
 
-class Killer:
+class Killer(sh.train.ProgressWriter):
     """A progress writer that ends the run when it is told something."""
 
     def __init__(self, word: str, count: int = 1) -> None:
         self.word, self.count = word, count
-
-    def update(self, step: sh.train.Step) -> None:
-        pass
 
     def write(self, record: sh.train.Record) -> None:
         if self.word in str(record.figures.get("message")):

@@ -534,7 +534,7 @@ class LossLedger(StepLog[LedgerFile]):
         if taken.losses:
             self._waiting[taken.step] = taken.losses
 
-    def measured(self, step: Step) -> None:
+    def update(self, step: Step) -> None:
         """Record the losses of a step."""
         for number in [one for one in self._waiting if one <= step.step]:
             found = self._waiting.pop(number)

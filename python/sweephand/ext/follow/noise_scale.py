@@ -89,11 +89,11 @@ class GradientNoiseScale(Observer):
                 self._gradient = decay * self._gradient + (1 - decay) * gradient
         return {"gradient_noise_scale": self.value}
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return both averages, as JSON can hold them."""
         return {"variance": self._variance, "gradient": self._gradient}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, or raise StateError; an empty one starts afresh."""
         state = state or {"variance": 0.0, "gradient": 0.0}
         with reading("a noise scale"):

@@ -217,11 +217,10 @@ class StepLog(Observer, ABC, Generic[File]):
         if closing is not None:
             closing()
 
-    def report(self, record: Record) -> bool:
+    def write(self, record: Record) -> None:
         """Write buffered data where a run writes its progress."""
         if record.kind != "change":
             self.flush()
-        return False
 
     def __enter__(self) -> Self:
         return self

@@ -164,7 +164,7 @@ class TrainingSession:
         damaged, or of another model, corpus or order, OSError if one cannot be written; those
         that were there stay. SIGTERM and SIGUSR1 are a SystemExit.
         """
-        reporting = self._trainer.reporter.reporting_also_to([self._run.measured])
+        reporting = self._trainer.reporter.reporting_also_to(self._run.measured)
         try:
             with reporting, self._preemption, self._trainer.model.workers:
                 try:

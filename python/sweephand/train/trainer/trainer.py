@@ -35,10 +35,9 @@ from sweephand.train.checkpoint import (
     restore_states,
 )
 from sweephand.train.learners.learner import Clock, Clocks, Restored
-from sweephand.train.records import Figures, Observer, ProgressWriter, RecordKind, Step
+from sweephand.train.records import Figures, Observer, RecordKind, Step, StepReporter
 from sweephand.train.states import check_keys, decode, reading
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
-from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 from sweephand.train.trainer.workers import on_first
 
@@ -78,7 +77,7 @@ class Trainer:
     learners : learner, or list of them
         Of `sweephand.torch` or `sweephand.numpy`, the latter also in a `LossScaleOptimizer`.
         Together they have every trainable parameter, each once.
-    progress_writers : ProgressWriter or Observer, or list of them
+    progress_writers : ProgressWriter or other observer, or list of them
         They receive the steps of this trainer.
     label_stream : str or StreamInfo
         Its samples are counted, all of them. Where a minibatch has no stream ``labels``, the
@@ -119,7 +118,7 @@ class Trainer:
         model: Any,
         criterion: Callable[[Any, Any], Any],
         learners: AnyLearner | Sequence[AnyLearner],
-        progress_writers: ProgressWriter | Observer | Sequence[ProgressWriter | Observer] = (),
+        progress_writers: Observer | Sequence[Observer] = (),
         label_stream: str | StreamInfo = DEFAULT_LABEL_STREAM,
         sub_minibatches: int = 1,
         *,
@@ -300,9 +299,9 @@ class Trainer:
         self._left = None
 
     @property
-    def writers(self) -> list[Any]:
+    def writers(self) -> list[Observer]:
         """The progress writers, ledgers and receipts that this worker reports to."""
-        return [observer.writer for observer in self.reporter.observers]
+        return self.reporter.observers
 
     def await_step(self) -> None:
         """Wait for the results of the last step, and report them to the writers."""
@@ -418,7 +417,7 @@ class Trainer:
         state: Mapping[str, Any],
         restore_model: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        self.reporter.drop_pending()
+        self.reporter.pending = None
         clocks: Clocks = decode(Clocks, state["trainer"], "trainer")
         restore_states(self._stateful, state["stateful"])
         restore_model(state["model"])
@@ -432,9 +431,8 @@ class Trainer:
                 len(random),
                 index,
             )
-        self.reporter.restore(state.get("writers", []))
         self._clocks = clocks
-        self.reporter.rewind(clocks.consumed.steps)
+        self.reporter.restore(state.get("writers", []), clocks.consumed.steps)
         self._left = None
 
     @contextmanager
@@ -455,7 +453,8 @@ class Trainer:
         parts = split(minibatch, self._num_parts, is_padded=is_padded)
         try:
             with self.model.workers:  # a failure here alone ends all workers
-                self.reporter.begin(self.consumed.steps)
+                for one in self.reporter.observers:
+                    one.begin(self.consumed.steps)
                 return self.model.train(
                     parts, num_samples, sweeps_ended, self._part_sizes(parts)
                 )
