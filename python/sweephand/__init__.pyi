@@ -100,9 +100,9 @@ from .train.learners.schedules import (
     momentum_schedule_per_sample as momentum_schedule_per_sample,
 )
 from .train.loss_scale.judgement import Outliers as Outliers
-from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
+from .train.loss_scale.judgement import StepResult as StepResult
+from .train.loss_scale.step_guard import LossScaleOptimizer as LossScaleOptimizer
 from .train.loss_scale.step_guard import StepGuard as StepGuard
-from .train.loss_scale.step_result import StepResult as StepResult
 from .train.session.minibatch_scaling import MinibatchScaling as MinibatchScaling
 from .train.session.session import training_session as training_session
 from .train.session.settings import CheckpointConfig as CheckpointConfig

@@ -197,13 +197,12 @@ def test_a_run_of_skips_ends_in_an_error_that_tells_where() -> None:
     for _ in range(2):
         step(opt, math.inf)
     with pytest.raises(sh.LossScaleError, match="step 6 skipped, 3 in a row: inf") as caught:
-        step(opt, math.inf, minibatch_ids=["a__7", "a__8"])
+        step(opt, math.inf)
     error = pickle.loads(pickle.dumps(caught.value))
     assert str(error) == str(caught.value)
     assert "w" in str(error)
-    assert "a__7" in str(error)
     assert (error.step, error.scale, error.cause) == (6, 1.0, "inf")
-    assert (error.parameters, error.minibatch_ids) == (("w",), ("a__7", "a__8"))
+    assert (error.parameters, error.minibatch_ids) == (("w",), ())
     with pytest.raises(sh.LossScaleError):
         step(opt, math.nan)
     assert step(opt).applied, "it can go on"
@@ -216,10 +215,10 @@ def test_a_nan_loss_is_skipped_and_reported_though_gradients_are_finite(
     step(opt)
     opt.get_scaled_loss(math.nan)
     with caplog.at_level(logging.WARNING, "sweephand"):
-        result = opt.update([np.ones(3)], 1, minibatch_ids=["a__7"])
+        result = opt.update([np.ones(3)], 1)
     assert (result.applied, result.cause) == (False, "nan")
     assert (result.scale_next, result.counter) == (8.0, 0)
-    assert "a__7" in caplog.text
+    assert "1 in a row: nan" in caplog.text
 
 
 def test_a_fixed_scale_is_checked_unless_told_otherwise() -> None:
@@ -265,7 +264,7 @@ def test_hyperparameters_are_read_and_set_through_the_wrapper() -> None:
         opt.beta_1 = 1.5
     with pytest.raises(AttributeError, match="beta_1"):
         opt.beta1 = 0.5
-    with pytest.raises(AttributeError, match="no attribute or hyperparameter 'momentum'"):
+    with pytest.raises(AttributeError, match="no attribute 'momentum'"):
         _ = opt.momentum
     for name in ("loss_scale", "dynamic_counter", "initial_scale", "inner_optimizer"):
         with pytest.raises(AttributeError):

@@ -50,9 +50,8 @@ def test_a_skipped_step_moves_no_schedule_of_applied_samples() -> None:
     for factor, rate, consumed in ((math.inf, 1.0, 4), (1.0, 0.5, 8)):
         opt.zero_grad()
         opt.get_scaled_loss(weight.square().sum() * factor).backward()
-        result = learner.update(None, 4, minibatch_ids=["a__1"])
+        result = learner.update(None, 4)
         assert result.applied is (factor == 1)
-        assert result.minibatch_ids == ("a__1",)
         assert learner.learning_rate == rate
         assert learner.pace.consumed.samples == consumed
 

@@ -13,9 +13,9 @@ from sweephand.source.schedules import Schedule
 from sweephand.torch.gradients import in_own_memory
 from sweephand.torch.optimizers import are_optimizers
 from sweephand.train.learners.learner import Learner, check_counts, report_restored
+from sweephand.train.loss_scale.judgement import StepResult
 from sweephand.train.loss_scale.optimizers import listed
 from sweephand.train.loss_scale.step_guard import StepGuard
-from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.states import check_keys, reading
 
 
@@ -91,8 +91,6 @@ class TorchLearner(Learner):
         gradient_sums: Sequence[Tensor | None] | None,
         num_samples: int,
         sweeps_ended: int = 0,
-        *,
-        minibatch_ids: Sequence[str] = (),
     ) -> StepResult | None:
         """Take a step with the sums of the gradients over a minibatch.
 
@@ -106,8 +104,6 @@ class TorchLearner(Learner):
             Label samples of the minibatch, over all workers; at least 1.
         sweeps_ended : int
             Sweeps that ended in the minibatch.
-        minibatch_ids : sequence of str
-            For the result and for errors.
 
         Returns
         -------
@@ -138,22 +134,16 @@ class TorchLearner(Learner):
             owned = in_own_memory([one.grad for one in held if one.grad is not None])
             for parameter, gradient in zip(held, owned, strict=True):
                 parameter.grad = gradient.div_(num_samples)
-        return self._finish(num_samples, sweeps_ended, minibatch_ids)
+        return self._finish(num_samples, sweeps_ended)
 
-    def step(
-        self,
-        num_samples: int,
-        sweeps_ended: int = 0,
-        *,
-        minibatch_ids: Sequence[str] = (),
-    ) -> StepResult | None:
+    def step(self, num_samples: int, sweeps_ended: int = 0) -> StepResult | None:
         """Take a step with the mean gradients that the parameters hold.
 
         A loss that was divided by the number of samples leaves such gradients. Parameters,
         results and errors are those of `update`.
         """
         self._prepare(num_samples, sweeps_ended)
-        return self._finish(num_samples, sweeps_ended, minibatch_ids)
+        return self._finish(num_samples, sweeps_ended)
 
     def state_dict(self) -> dict[str, Any]:
         """Return clocks and rates as JSON can hold them.
@@ -203,12 +193,10 @@ class TorchLearner(Learner):
             optimizer.step()
         self.pace.advance(num_samples, sweeps_ended, applied=True)
 
-    def _finish(
-        self, num_samples: int, sweeps_ended: int, minibatch_ids: Sequence[str]
-    ) -> StepResult | None:
+    def _finish(self, num_samples: int, sweeps_ended: int) -> StepResult | None:
         """Take the step with mean gradients, or skip it as the guard says."""
         if self.guard is not None:
-            return self.guard.finish(self, num_samples, sweeps_ended, minibatch_ids)
+            return self.guard.finish(self, num_samples, sweeps_ended)
         self.take(num_samples, sweeps_ended)
         return None
 

@@ -245,8 +245,7 @@ class TorchModel(LearnedModule):
         super().__init__(module, learners)
         names = {id(parameter): name for name, parameter in self._learned.items()}
         for guard in self.guards:
-            guard.name_parameters(names)
-            guard.agree_by(self.workers.maximum)
+            guard.join(names, self.workers.maximum)
         self._was_differentiated = False
 
     @property

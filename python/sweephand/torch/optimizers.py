@@ -270,18 +270,18 @@ class TorchOptimizers(Optimizers):
         self._stays = verdict == "device"
         return DeviceNumbers(numbers, device) if self._stays else HostNumbers(numbers)
 
-    def cause(self, findings: Findings | None) -> Number:
+    def cause(self, findings: Findings) -> Number:
         """Return the worst that was found; on the device what the norm does not show."""
         if self._stays and isinstance(findings, DeviceFindings):
             return findings.overflows()
         return super().cause(findings)
 
-    def norm(self, findings: Findings | None) -> Number:
+    def norm(self, findings: Findings) -> Number:
         """Return the norm of all gradients together, those of other shards included."""
         gradients = self._held()
         if self._stays and isinstance(findings, DeviceFindings):
             return norm_of_shards(gradients, findings.device_norms())
-        if findings is None or not any(hasattr(one, "device_mesh") for one in gradients):
+        if not any(hasattr(one, "device_mesh") for one in gradients):
             return super().norm(findings)
         norms = torch.tensor(findings.norms, dtype=torch.float64)
         return float(norm_of_shards(gradients, norms.unbind()))

@@ -26,8 +26,8 @@ from .learners.schedules import (
 )
 from .learners.schedules import momentum_schedule as momentum_schedule
 from .learners.schedules import momentum_schedule_per_sample as momentum_schedule_per_sample
-from .loss_scale.loss_scale_optimizer import LossScaleOptimizer as LossScaleOptimizer
-from .loss_scale.step_result import StepResult as StepResult
+from .loss_scale.judgement import StepResult as StepResult
+from .loss_scale.step_guard import LossScaleOptimizer as LossScaleOptimizer
 from .records import PeriodicWriter as PeriodicWriter
 from .records import ProgressWriter as ProgressWriter
 from .records import Record as Record

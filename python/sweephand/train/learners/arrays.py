@@ -97,6 +97,9 @@ class Findings:
         return tuple(name for name, nan, inf in found if nan or inf)[:5]
 
 
+NO_FINDINGS = Findings((), 0, (), (), (), ())  # no parameter has a gradient
+
+
 def check_gradients(
     names: Sequence[str],
     gradients: Sequence[Array],

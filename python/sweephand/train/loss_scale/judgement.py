@@ -1,4 +1,4 @@
-"""The judgement of a step: what is wrong with it, its clipping, and where the scale goes."""
+"""The judgement of a step: its causes, clipping and result, and the move of the scale."""
 
 import logging
 import math
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.base.checks import check_choice, check_int, check_number
-from sweephand.errors import StateError
-from sweephand.train.learners.arrays import Cause
+from sweephand.errors import ArgumentTypeError, StateError
+from sweephand.train.learners.arrays import Cause, Findings
 from sweephand.train.states import check_keys, read_count, reading
 
 Quantity: TypeAlias = Literal["gradient_norm", "loss"]
@@ -31,14 +31,13 @@ logger = logging.getLogger("sweephand")
 class Outliers:
     """A rule for steps that are outliers: the third cause beside ``"inf"`` and ``"nan"``.
 
-    The logarithms of gradient norm and loss have an exponential mean and spread. A step is an
-    outlier if one of them lies more than ``z`` spreads above its mean. Only applied steps
-    change the statistics, and only values that are positive.
+    The logarithms of gradient norm and loss have an exponential mean and spread, which applied
+    steps with positive values change. A step is an outlier if one of them lies more than ``z``
+    spreads above its mean.
 
     Parameters
     ----------
     z : float
-        Spreads above the mean from which a step is an outlier.
     of : sequence of {"gradient_norm", "loss"}
         The quantities that are watched. All workers use the largest of theirs.
     warmup : int
@@ -48,8 +47,8 @@ class Outliers:
     floor : float
         The least spread: of 0.05, differences below 5 % count as none.
     action : {"skip", "clip"}
-        Skip an outlier, or take it with its gradients clipped to the mean of past norms. A
-        clipped one changes the statistics as if it lay on the boundary.
+        Skip an outlier, or clip its gradients to the mean of past norms and take it. It then
+        changes the statistics as if it lay on the boundary.
 
     Examples
     --------
@@ -85,7 +84,7 @@ class Outliers:
 
 @dataclass(frozen=True)
 class ScaleSettings:
-    """The settings of a loss scale, checked; by default those of a guard without one."""
+    """The settings of a loss scale; by default those of a guard without one."""
 
     dynamic: bool = False
     initial_scale: float = 1.0
@@ -96,6 +95,23 @@ class ScaleSettings:
     max_scale: float = 1.0
     hysteresis: int = 1
     refill: Refill = "clean step"
+
+    def __post_init__(self) -> None:
+        keep = partial(object.__setattr__, self)
+        for name in ("min_scale", "initial_scale", "max_scale"):
+            keep(name, scale_number(name, getattr(self, name)))
+        if self.dynamic and not self.min_scale <= self.initial_scale <= self.max_scale:
+            raise ValueError(
+                "initial_scale must lie between min_scale and max_scale, got "
+                f"{self.initial_scale}, {self.min_scale} and {self.max_scale}"
+            )
+        for name, least, most in (("growth_factor", 1, math.inf), ("backoff_factor", 0, 1)):
+            if not least < (factor := check_number(name, getattr(self, name))) < most:
+                raise ValueError(f"{name} must lie between {least} and {most}, got {factor!r}")
+            keep(name, factor)
+        keep("growth_steps", check_int("dynamic_growth_steps", self.growth_steps))
+        keep("hysteresis", check_int("hysteresis", self.hysteresis))
+        check_choice("refill", self.refill, "clean step", "growth")
 
 
 def scale_number(name: str, value: object) -> float:
@@ -155,6 +171,123 @@ class StepNumbers(NamedTuple):
         count = len(cls._fields) - 1
         fours = zip(*[iter(flat[count:])] * 4, strict=True)
         return cls._make([*flat[:count], tuple(Statistic(*four) for four in fours)])
+
+
+CauseName: TypeAlias = Literal["ok", "inf", "nan", "outlier", "no gradient"]
+# By their number; the fourth is a loss that is NaN.
+CAUSES: tuple[CauseName, ...] = ("ok", "inf", "nan", "nan", "outlier")
+
+
+class StepResult:
+    """The outcome of one step, whose attributes wait for an accelerator when they are read.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> learner = sh.numpy.SGD({"w": np.zeros(2, np.float32)}, 0.1)
+    >>> optimizer = sh.LossScaleOptimizer(learner, initial_scale=8)
+    >>> loss = optimizer.get_scaled_loss(1.0)
+    >>> result = optimizer.update([np.float32([np.inf, 1])], 1)
+    >>> result.applied, result.cause, result.scale_used, result.scale_next
+    (False, 'inf', 8.0, 4.0)
+    """
+
+    def __init__(self, read: Callable[[], StepNumbers], findings: Findings) -> None:
+        self._read = read
+        self._findings = findings
+
+    def __repr__(self) -> str:
+        return (
+            f"StepResult(applied={self.applied}, cause={self.cause!r}, "
+            f"scale_used={self.scale_used}, scale_next={self.scale_next}, "
+            f"counter={self.counter})"
+        )
+
+    @property
+    def applied(self) -> bool:
+        """True if the parameters were changed."""
+        return bool(self._read().is_good and self._findings.names)
+
+    @property
+    def cause(self) -> CauseName:
+        """The cause over all workers; an outlier may have been clipped and applied.
+
+        "no gradient" means that this worker had none while others could take the step.
+        """
+        cause = int(self._read().cause)
+        return CAUSES[cause] if self._findings.names or cause else "no gradient"
+
+    @property
+    def scale_used(self) -> float:
+        """The loss scale of this step."""
+        return float(self._read().scale_used)
+
+    @property
+    def scale_next(self) -> float:
+        """The loss scale of the next step."""
+        return float(self._read().scale)
+
+    @property
+    def counter(self) -> int:
+        """Applied steps in a row since the scale last changed."""
+        return int(self._read().counter)
+
+    @property
+    def is_skipped(self) -> bool:
+        """True if the step was skipped, and counts as such: "no gradient" does not."""
+        return not self._read().is_good
+
+    @property
+    def gradient_norm(self) -> float:
+        """The norm of the unscaled gradients before clipping; 0 if this worker had none.
+
+        It is that of all shards if the guard clips or watches it, else of this worker's.
+        """
+        norm = self._read().norm
+        is_here = norm < 0 or not self._findings.names
+        return self._findings.gradient_norm if is_here else norm
+
+    @property
+    def num_nan(self) -> int:
+        """Elements of this worker's gradients that are NaN.
+
+        On an accelerator they are counted when this is first read: at least one for each such
+        gradient that is not there any more.
+        """
+        return self._findings.num_nan
+
+    @property
+    def num_inf(self) -> int:
+        """Elements of this worker's gradients that are infinite, scaled or unscaled."""
+        return self._findings.num_inf
+
+    @property
+    def underflow(self) -> float:
+        """The share of gradient elements that were too small: a higher scale may help.
+
+        They are zero or subnormal as a float16 while scaled, or became zero when unscaled.
+        """
+        return self._findings.underflow
+
+    @property
+    def bad_parameters(self) -> tuple[str, ...]:
+        """The first few parameters whose gradient is not finite."""
+        return self._findings.bad_parameters
+
+
+def explain(result: StepResult, numbers: StepNumbers, *, is_scaled: bool) -> str:
+    """Describe a skipped step: its cause, its place, and a remedy."""
+    where = f"first bad parameters: {', '.join(result.bad_parameters) or 'none here'}"
+    advice = {
+        "nan": "no scale cures NaN, look for its source in the data or the model",
+        "inf": "a smaller learning rate or clipping may help, or a lower min_scale",
+        "outlier": "look at its data; Outliers(action='clip') takes such steps",
+    }[result.cause]
+    at = f" at loss scale {result.scale_used:g}" if is_scaled else ""
+    return (
+        f"step {int(numbers.steps)} skipped, {int(numbers.skips_in_a_row)} in a row: "
+        f"{result.cause}{at}; {where}; {advice}"
+    )
 
 
 class HostNumbers:
@@ -264,6 +397,12 @@ class Judge:
     clip_norm: float | None
     outliers: Outliers | None
     check_finite: bool
+
+    def __post_init__(self) -> None:
+        if self.clip_norm is not None and not check_number("clip_norm", self.clip_norm) > 0:
+            raise ValueError(f"clip_norm must be positive, got {self.clip_norm!r}")
+        if not isinstance(self.outliers, Outliers | None):
+            raise ArgumentTypeError(f"outliers must be an Outliers, got {self.outliers!r:.100}")
 
     @property
     def needs_norm(self) -> bool:

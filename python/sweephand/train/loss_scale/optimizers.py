@@ -1,5 +1,6 @@
 """The optimizers in a guard: what it needs of them, and those of NumPy; each has one guard."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from sweephand.base.checks import check_number
-from sweephand.errors import ArgumentTypeError
+from sweephand.errors import ArgumentTypeError, shown
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.arrays import (
+    NO_FINDINGS,
     Array,
-    Cause,
     Findings,
     check_gradients,
     core_array,
@@ -93,11 +94,11 @@ class Optimizers(ABC):
             raise ValueError("verdict='device' is for torch optimizers; NumPy has no device")
         return HostNumbers(numbers)
 
-    def divide(self, gradients: list[Any], divisor: Any) -> Findings | None:
+    def divide(self, gradients: list[Any], divisor: Any) -> Findings:
         """Divide those in a list that are not None, and return the findings."""
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
         if not present:
-            return None
+            return NO_FINDINGS
         names = self.names()
         if len(names) != len(gradients):
             names = [f"gradient {i}" for i in range(len(gradients))]
@@ -114,13 +115,13 @@ class Optimizers(ABC):
     ) -> tuple[list[Any], Findings]:
         """Divide gradients, in place where that is possible, and return the findings."""
 
-    def cause(self, findings: Findings | None) -> Number:
+    def cause(self, findings: Findings) -> Number:
         """Return the worst that was found."""
-        return Cause.OK if findings is None else findings.cause
+        return findings.cause
 
-    def norm(self, findings: Findings | None) -> Number:
+    def norm(self, findings: Findings) -> Number:
         """Return the norm of all gradients together; 0 if there are none."""
-        return 0.0 if findings is None else findings.gradient_norm
+        return findings.gradient_norm
 
     @abstractmethod
     def clip(self, divisor: float) -> None:
@@ -260,3 +261,23 @@ def _written(gradient: Any, array: Array) -> Any:
 def listed(optimizer: object) -> list[object]:
     """Return the optimizers in a list or tuple, or a list of the single optimizer."""
     return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+
+
+def optimizers_of(
+    optimizers: Sequence[object], num_threads: int, measure_underflow: bool
+) -> Optimizers:
+    """Return the optimizers of either framework as a guard uses them."""
+    if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
+        raise ValueError("the same optimizer is listed twice")
+    learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
+    if learners and len(learners) == len(optimizers):
+        return NumpyOptimizers(learners, num_threads)
+    if optimizers and "torch" in sys.modules:  # else there can be no torch optimizer
+        from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
+
+        if are_optimizers(optimizers):
+            return TorchOptimizers(optimizers, num_threads, measure_underflow)
+    raise ArgumentTypeError(
+        "inner_optimizer must be a torch optimizer or a learner of sweephand.numpy, or a list "
+        f"of one kind, got {', '.join(map(shown, optimizers)) or 'none'}"
+    )

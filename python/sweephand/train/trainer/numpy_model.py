@@ -11,9 +11,9 @@ import numpy as np
 from sweephand.errors import ArgumentTypeError, StateError, shown
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.arrays import Array, check_gradients, core_array
+from sweephand.train.loss_scale.judgement import StepResult
 from sweephand.train.loss_scale.optimizers import listed
 from sweephand.train.loss_scale.step_guard import StepGuard
-from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.states import SavedArrays, capture_random_state, restore_random_state
 from sweephand.train.trainer.trained_model import (
     WEIGHTS,

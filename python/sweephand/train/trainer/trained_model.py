@@ -14,8 +14,8 @@ from sweephand.minibatch.labels import LABELS
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.train.learners.learner import Learner
+from sweephand.train.loss_scale.judgement import StepResult
 from sweephand.train.loss_scale.step_guard import StepGuard
-from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.trainer.workers import Workers
 
 logger = logging.getLogger("sweephand")
