@@ -104,12 +104,12 @@ from .train.loss_scale.judgement import StepResult as StepResult
 from .train.loss_scale.step_guard import LossScaleOptimizer as LossScaleOptimizer
 from .train.loss_scale.step_guard import StepGuard as StepGuard
 from .train.session.minibatch_scaling import MinibatchScaling as MinibatchScaling
+from .train.session.saving import CheckpointConfig as CheckpointConfig
 from .train.session.session import training_session as training_session
-from .train.session.settings import CheckpointConfig as CheckpointConfig
-from .train.session.settings import CrossValidationConfig as CrossValidationConfig
-from .train.session.settings import TestConfig as TestConfig
 from .train.session.training_run import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
+from .train.session.validation import CrossValidationConfig as CrossValidationConfig
 from .train.session.validation import LearningRateControl as LearningRateControl
+from .train.session.validation import TestConfig as TestConfig
 from .train.trainer.trainer import Trainer as Trainer
 from .train.writers import CSVProgressWriter as CSVProgressWriter
 from .train.writers import JSONLProgressWriter as JSONLProgressWriter

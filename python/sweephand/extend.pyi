@@ -169,9 +169,9 @@ from sweephand.train.records import TakenStep as TakenStep
 from sweephand.train.records import tracker_figures as tracker_figures
 from sweephand.train.session.minibatch_scaling import next_minibatches as next_minibatches
 from sweephand.train.session.minibatch_scaling import train_minibatches as train_minibatches
-from sweephand.train.session.settings import Frequency as Frequency
-from sweephand.train.session.settings import FrequencySpec as FrequencySpec
 from sweephand.train.session.training_run import Activity as Activity
+from sweephand.train.session.training_run import Frequency as Frequency
+from sweephand.train.session.training_run import FrequencySpec as FrequencySpec
 from sweephand.train.session.training_run import GoBack as GoBack
 from sweephand.train.session.training_run import MinibatchFeed as MinibatchFeed
 from sweephand.train.session.training_run import Preemption as Preemption

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
-from sweephand.train.session.minibatch_scaling import MinibatchScaling, trial_loss
+from sweephand.train.session.minibatch_scaling import MinibatchScaling, search, trial_loss
 
 NAN = math.nan
 
@@ -42,11 +42,10 @@ class TestScalingRule:
 
     def test_the_search_keeps_the_last_that_converges_as_the_first(self) -> None:
         losses = {64: 1.0, 128: 1.009, 192: 1.02, 256: 0.5}
-        scaling = MinibatchScaling(error_margin=1.0)
-        assert scaling.search(iter(losses), 64, losses.__getitem__) == 128
+        assert search(iter(losses), 64, 1.0, losses.__getitem__) == 128
         losses[128] = NAN
-        assert scaling.search(iter(losses), 64, losses.__getitem__) == 64
-        assert scaling.search(iter(losses), 99, lambda size: NAN) == 99
+        assert search(iter(losses), 64, 1.0, losses.__getitem__) == 64
+        assert search(iter(losses), 99, 1.0, lambda size: NAN) == 99
 
 
 def moment(session: sh.train.TrainingSession) -> tuple[str, dict[str, bytes]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeGuard
@@ -145,6 +145,7 @@ class TorchOptimizers(Optimizers):
         self._optimizers = optimizers
         self._measure_underflow = measure_underflow
         self._stays = False  # the verdict does, on the device
+        self._given_names: Mapping[int, str] = {}
 
     def hyperparameters(self) -> set[str]:
         """Return the names that can be read and written: torch's own and Keras'."""
@@ -181,12 +182,19 @@ class TorchOptimizers(Optimizers):
         """Return the parameters of all groups."""
         return [parameter for group in self._groups() for parameter in group["params"]]
 
-    def own_names(self) -> list[str]:
-        """Return their names: those the optimizer was given, or group and number."""
+    def name_parameters(self, names: Mapping[int, str]) -> None:
+        """Use these names, keyed by ``id``, where a name is given."""
+        self._given_names = names
+
+    def names(self) -> list[str]:
+        """Return their names: those that were given, or group and number."""
         names: list[str] = []
         for i, group in enumerate(self._groups()):
-            numbered = [f"group {i} parameter {k}" for k in range(len(group["params"]))]
-            names += group.get("param_names") or numbered
+            known = group.get("param_names") or [
+                f"group {i} parameter {k}" for k in range(len(group["params"]))
+            ]
+            named = zip(group["params"], known, strict=True)
+            names += [self._given_names.get(id(one), name) for one, name in named]
         return names
 
     def scaled(self, loss: Any, scale: Any) -> Any:

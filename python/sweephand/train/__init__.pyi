@@ -33,13 +33,13 @@ from .records import ProgressWriter as ProgressWriter
 from .records import Record as Record
 from .records import Step as Step
 from .session.minibatch_scaling import MinibatchScaling as MinibatchScaling
+from .session.saving import CheckpointConfig as CheckpointConfig
 from .session.session import TrainingSession as TrainingSession
 from .session.session import training_session as training_session
-from .session.settings import CheckpointConfig as CheckpointConfig
-from .session.settings import CrossValidationConfig as CrossValidationConfig
-from .session.settings import TestConfig as TestConfig
 from .session.training_run import PREEMPTED_EXIT_CODE as PREEMPTED_EXIT_CODE
+from .session.validation import CrossValidationConfig as CrossValidationConfig
 from .session.validation import LearningRateControl as LearningRateControl
+from .session.validation import TestConfig as TestConfig
 from .trainer.trainer import Trainer as Trainer
 from .writers import CSVProgressWriter as CSVProgressWriter
 from .writers import JSONLProgressWriter as JSONLProgressWriter

@@ -1,14 +1,13 @@
 """The optimizers in a guard: what it needs of them, and those of NumPy; each has one guard."""
 
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from sweephand.base.checks import check_number
-from sweephand.errors import ArgumentTypeError, shown
+from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.arrays import (
     NO_FINDINGS,
@@ -27,7 +26,6 @@ class Optimizers(ABC):
 
     def __init__(self, num_threads: int) -> None:
         self._num_threads = num_threads
-        self._given_names: list[str] = []
 
     @abstractmethod
     def hyperparameters(self) -> set[str]:
@@ -46,17 +44,8 @@ class Optimizers(ABC):
         """Return all parameters."""
 
     @abstractmethod
-    def own_names(self) -> list[str]:
-        """Return their names as the optimizers know them."""
-
     def names(self) -> list[str]:
-        """Return the names of the parameters."""
-        return self._given_names or self.own_names()
-
-    def name_parameters(self, names: Mapping[int, str]) -> None:
-        """Use these names, keyed by ``id``, where a name is given."""
-        own = zip(self.parameters(), self.own_names(), strict=True)
-        self._given_names = [names.get(id(parameter), name) for parameter, name in own]
+        """Return their names, for results and errors."""
 
     @abstractmethod
     def scaled(self, loss: Any, scale: Any) -> Any:
@@ -166,7 +155,7 @@ class NumpyOptimizers(Optimizers):
         """Return the parameters of all learners."""
         return [array for learner in self._learners for array in learner.parameters.values()]
 
-    def own_names(self) -> list[str]:
+    def names(self) -> list[str]:
         """Return their names."""
         return [name for learner in self._learners for name in learner.parameters]
 
@@ -261,23 +250,3 @@ def _written(gradient: Any, array: Array) -> Any:
 def listed(optimizer: object) -> list[object]:
     """Return the optimizers in a list or tuple, or a list of the single optimizer."""
     return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
-
-
-def optimizers_of(
-    optimizers: Sequence[object], num_threads: int, measure_underflow: bool
-) -> Optimizers:
-    """Return the optimizers of either framework as a guard uses them."""
-    if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
-        raise ValueError("the same optimizer is listed twice")
-    learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
-    if learners and len(learners) == len(optimizers):
-        return NumpyOptimizers(learners, num_threads)
-    if optimizers and "torch" in sys.modules:  # else there can be no torch optimizer
-        from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
-
-        if are_optimizers(optimizers):
-            return TorchOptimizers(optimizers, num_threads, measure_underflow)
-    raise ArgumentTypeError(
-        "inner_optimizer must be a torch optimizer or a learner of sweephand.numpy, or a list "
-        f"of one kind, got {', '.join(map(shown, optimizers)) or 'none'}"
-    )

@@ -1,6 +1,7 @@
 """Guards of an optimizer: each step is checked, clipped and taken or skipped; loss scales."""
 
 import logging
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 
 from sweephand.base.checks import check_flag, check_function, check_int
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
+from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.arrays import NO_FINDINGS, Cause, Findings
 from sweephand.train.learners.learner import Learner, check_counts
 from sweephand.train.loss_scale.judgement import (
@@ -29,7 +31,7 @@ from sweephand.train.loss_scale.judgement import (
     guard_state,
     read_guard_state,
 )
-from sweephand.train.loss_scale.optimizers import Optimizers, listed, optimizers_of
+from sweephand.train.loss_scale.optimizers import NumpyOptimizers, Optimizers, listed
 
 MARK = "_step_guard"  # an optimizer's weak reference to its guard
 logger = logging.getLogger("sweephand")
@@ -70,8 +72,7 @@ class StepGuard(Generic[Optimizer]):
     inner_optimizer : torch.optim.Optimizer or a learner of sweephand.numpy, or a list of them
         Several take or skip each step together.
     clip_norm : float, optional
-        The largest norm of the mean gradient, over all parameters; a larger one is clipped to
-        it.
+        The norm of the mean gradient, over all parameters, to which a larger one is clipped.
     outliers : Outliers, optional
         The rule by which finite steps are skipped or clipped.
     verdict : {"host", "device"}, optional
@@ -92,8 +93,7 @@ class StepGuard(Generic[Optimizer]):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import sweephand as sh
+    >>> import numpy as np, sweephand as sh
     >>> w = np.ones(2, np.float32)
     >>> guard = sh.StepGuard(sh.numpy.SGD([w], 0.5), clip_norm=1.0)
     >>> guard.update([np.float32([1, np.inf])], num_samples=1).cause
@@ -215,7 +215,7 @@ class StepGuard(Generic[Optimizer]):
 
     def join(self, names: Mapping[int, str], maximum: Reduce | None) -> None:
         """Use names by ``id`` for parameters, and unless the user gave one this reduction."""
-        self._inner.name_parameters(names)
+        self._of_torch().name_parameters(names)
         self._reduce = self._reduce or maximum
 
     def get_scaled_loss(self, loss: T) -> T:
@@ -247,10 +247,7 @@ class StepGuard(Generic[Optimizer]):
         self.discard()
 
     def unscale_(self, num_samples: int = 1) -> None:
-        """Check the gradients that the parameters hold, and divide them by scale and samples.
-
-        `step` does it; do it before to look at the gradients or change them.
-        """
+        """Check the gradients that the parameters hold, and divide them by scale and samples."""
         self._expect(Stage.SCALED, "unscale")
         gradients = self._of_torch().gradients()
         divided = self._unscaled(list(gradients), num_samples)
@@ -258,10 +255,9 @@ class StepGuard(Generic[Optimizer]):
             self._inner.hold(divided)
 
     def get_unscaled_gradients(self, gradients: Sequence[T | None]) -> list[T | None]:
-        """Divide gradients by the scale in place, check them and return them.
+        """Divide gradients by the scale, check them and return them: one for each parameter.
 
-        There is a gradient or None for each parameter, in their order. A scalar or sparse one
-        is replaced, and one of torch that shares memory with another, or in itself.
+        They are changed in place, but for those that are scalar, sparse or share memory.
         """
         self._expect(Stage.SCALED, "unscale")
         return self._unscaled(list(gradients), 1)
@@ -310,11 +306,10 @@ class StepGuard(Generic[Optimizer]):
         num_samples: int,
         sweeps_ended: int = 0,
     ) -> StepResult:
-        """Take the step of a NumPy learner with sums of gradients, which carry any scale.
+        """Take the step of a NumPy learner, as its ``update``, with sums that carry any scale.
 
-        They are not changed: the scale is removed in float32 on the way into the update, which
-        keeps values that would underflow in float16 without the scale. All else is as for
-        ``update`` of the learner.
+        They are not changed: the scale is removed in float32 on the way into the update, so
+        that nothing underflows in float16.
         """
         self._expect(Stage.SCALED, "update")
         with self._discarding_on_error():
@@ -343,7 +338,7 @@ class StepGuard(Generic[Optimizer]):
                 self._nan_loss,
                 inner.norm(findings) if needs_norm else NOT_ASKED,
                 sum(self._losses) if self._losses else None,
-                self._reduction(),
+                self._reduce or inner.reduction(),
                 num_samples if inner.holds_sums else 1,
             )
             if numbers.is_far:
@@ -385,18 +380,14 @@ class StepGuard(Generic[Optimizer]):
         self._findings: Findings = NO_FINDINGS
 
     def state_dict(self) -> dict[str, Any]:
-        """Return scale, counts, settings and statistics of outliers as JSON can hold them.
-
-        The state of the inner optimizer is its own: save it beside this one.
-        """
+        """Return all but the inner optimizer's state, as JSON can hold it."""
         self._settle()
         return guard_state(self._judge, self._numbers.told())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state of this class.
+        """Continue from a state, or raise StateError and change nothing.
 
-        The settings stay those of this optimizer; where they differ it is logged. StateError is
-        raised if a key is missing or a value impossible; nothing is changed then.
+        The settings stay those of this optimizer; where they differ it is logged.
         """
         self._pending = None
         self._numbers.write(read_guard_state(self._judge, state))
@@ -451,8 +442,8 @@ class StepGuard(Generic[Optimizer]):
         """Return the optimizers, or raise TypeError where parameters hold no gradients."""
         if self._inner.holds_sums:
             raise TypeError(
-                "this is for torch optimizers, whose parameters hold gradients; NumPy learners "
-                "take update, or get_unscaled_gradients and apply_gradients"
+                "this is for torch optimizers; NumPy learners take update, or "
+                "get_unscaled_gradients and apply_gradients"
             )
         return self._inner
 
@@ -466,14 +457,31 @@ class StepGuard(Generic[Optimizer]):
 
     def _note(self, findings: Findings) -> None:
         """Keep the findings until the step is judged."""
-        if not findings.names and self._reduction() is None:
+        if not (findings.names or self._reduce or self._inner.reduction()):
             names = ", ".join(self._inner.names()[:5])
             raise ValueError(f"no parameter has a gradient: {names}")
         self._findings = findings
         self._stage = Stage.UNSCALED
 
-    def _reduction(self) -> Reduce | None:
-        return self._reduce or self._inner.reduction()
+
+def optimizers_of(
+    optimizers: Sequence[object], num_threads: int, measure_underflow: bool
+) -> Optimizers:
+    """Return the optimizers of either framework as a guard uses them."""
+    if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
+        raise ValueError("the same optimizer is listed twice")
+    learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
+    if learners and len(learners) == len(optimizers):
+        return NumpyOptimizers(learners, num_threads)
+    if optimizers and "torch" in sys.modules:  # else there can be no torch optimizer
+        from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
+
+        if are_optimizers(optimizers):
+            return TorchOptimizers(optimizers, num_threads, measure_underflow)
+    raise ArgumentTypeError(
+        "inner_optimizer must be a torch optimizer or a learner of sweephand.numpy, or a list "
+        f"of one kind, got {', '.join(map(shown, optimizers)) or 'none'}"
+    )
 
 
 class LossScaleOptimizer(StepGuard[Optimizer]):
@@ -512,8 +520,7 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import sweephand as sh
+    >>> import numpy as np, sweephand as sh
     >>> w = np.ones(2, np.float32)
     >>> opt = sh.LossScaleOptimizer(sh.numpy.SGD([w], 0.5), initial_scale=1024)
     >>> seed = opt.get_scaled_loss(1.0)  # the gradient of the scaled loss by the loss

@@ -8,8 +8,7 @@ from sweephand.base.checks import check_int, check_number
 from sweephand.errors import LossScaleError
 from sweephand.source.schedules import StepSchedule
 from sweephand.train.records import Averages
-from sweephand.train.session.settings import Frequency
-from sweephand.train.session.training_run import NEVER, Activity, TrainingRun
+from sweephand.train.session.training_run import NEVER, Activity, Frequency, TrainingRun
 from sweephand.train.session.validation import check_steerable
 from sweephand.train.trainer.trained_model import Data
 
@@ -20,22 +19,15 @@ GRAIN = 64  # larger sizes are multiples of it
 class MinibatchScaling:
     """Growth of the minibatch at the ends of epochs, after the sizes of its schedule.
 
-    A trial leaves no trace: model, learners, loss scale, source, random generators and counters
-    are restored. New sizes are at most ``max_size`` and twice the last one.
-    From 64 on they are rounded to multiples of 64 below these limits.
-
-    Trial sizes begin at the last size of the schedule, divided by the square
-    root of the learning rate relative to that of the first epoch if it has fallen, but at half
-    of the present size at least, and grow by the square root of 2. With each size
-    ``trial_minibatches`` are trained, from the same model and place. The loss of the first is
-    the base; the search ends at the first loss that is NaN or above the base by more than
-    ``error_margin`` percent, and the size before it is taken.
+    Trials with growing sizes begin from the same model and place, and leave no trace. The last
+    size is taken before the loss is NaN or above that of the first trial by the margin.
 
     Parameters
     ----------
     max_size : int
-        In samples.
+        In samples; a size is also at most twice the last one.
     trial_minibatches : int
+        Minibatches of a trial.
     error_margin : float
         In percent.
     frequency : int
@@ -64,8 +56,8 @@ class MinibatchScaling:
     def trial_sizes(self, scheduled: int, present: int, rate_ratio: float) -> Iterator[int]:
         """Yield the sizes to be tried, in ascending order.
 
-        They depend on the last size of the schedule, on that of the last epoch, and on the rate
-        relative to that of the first epoch.
+        They begin at the last size of the schedule, larger by the square root of the fall of
+        the rate since the first epoch, but at least at half of the present size.
         """
         limit = min(self.max_size, 2 * present)
         first = scheduled / math.sqrt(min(rate_ratio, 1.0)) if rate_ratio > 0 else limit
@@ -77,24 +69,6 @@ class MinibatchScaling:
                 yield rounded
             before = rounded
             size *= math.sqrt(2)
-
-    def search(
-        self, sizes: Iterator[int], present: int, loss_of: Callable[[int], float]
-    ) -> int:
-        """Return the largest size that converges as well as the first.
-
-        `loss_of` makes a trial with a size and returns its loss. If not even the first size
-        converges, the present one is returned.
-        """
-        best, base = present, math.nan
-        for size in sizes:
-            loss = loss_of(size)
-            if math.isnan(base):
-                base = loss
-            if not loss <= base * (1 + self.error_margin / 100):  # also if it is NaN
-                break
-            best = size
-        return best
 
 
 class MinibatchGrowth(Activity):
@@ -124,16 +98,31 @@ class MinibatchGrowth(Activity):
         if self._sizes.is_last_at(*position):
             scheduled = self._sizes.at(*position)
             present = run.size or scheduled
-            run.size = self._chosen(scheduled, present)
+            scaling, ratio = self._scaling, run.rate / run.first_rate
+            run.size = search(
+                scaling.trial_sizes(scheduled, present, ratio),
+                present,
+                scaling.error_margin,
+                lambda size: trial_loss(run, size, scaling.trial_minibatches),
+            )
             if run.size != present:
                 run.trainer.report("change", {"minibatch_size": run.size})
         self.done()
 
-    def _chosen(self, scheduled: int, present: int) -> int:
-        run, scaling = self.run, self._scaling
-        trials = scaling.trial_minibatches
-        sizes = scaling.trial_sizes(scheduled, present, run.rate / run.first_rate)
-        return scaling.search(sizes, present, lambda size: trial_loss(run, size, trials))
+
+def search(
+    sizes: Iterator[int], present: int, margin: float, loss_of: Callable[[int], float]
+) -> int:
+    """Return the largest size that converges as well as the first, else the present one."""
+    best, base = present, math.nan
+    for size in sizes:
+        loss = loss_of(size)
+        if math.isnan(base):
+            base = loss
+        if not loss <= base * (1 + margin / 100):  # also if it is NaN
+            break
+        best = size
+    return best
 
 
 def round_size(size: float) -> int:

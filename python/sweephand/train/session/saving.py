@@ -1,15 +1,18 @@
-"""Saved moments of a session: in memory, or as checkpoints."""
+"""Saved moments of a session, in memory or as checkpoints, and their settings."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn, TypeAlias
 
-from sweephand.errors import StateError
+from sweephand.base.checks import check_choice, check_flag, check_int
+from sweephand.errors import ArgumentTypeError, StateError
+from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint import (
     Checkpoint,
     CheckpointStore,
@@ -17,16 +20,76 @@ from sweephand.train.checkpoint import (
     Snapshot,
     find,
 )
-from sweephand.train.session.settings import CheckpointConfig, Frequency
+from sweephand.train.learners.learner import Restored
 from sweephand.train.session.training_run import (
     NEVER,
     PREEMPTED_EXIT_CODE,
     Activity,
+    Frequency,
+    FrequencySpec,
     TrainingRun,
 )
 from sweephand.train.trainer.workers import on_first
 
 logger = logging.getLogger("sweephand")
+
+
+Restore: TypeAlias = Literal["auto"] | bool | str | Path
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """Checkpoints of a session: where and how often it saves, and how it restores.
+
+    Parameters
+    ----------
+    filename : path or None
+        The folder of the checkpoints, in which one run at a time saves. None: no checkpoints.
+    frequency : None, int or (int, unit)
+        As for `training_session`.
+    restore : {"auto", True, False} or path
+        The checkpoint to begin with. "auto": the newest whole one, or none, with a message.
+        True: the newest one, and an error if there is none. A path: that one. False: none.
+    preserve_all : bool
+        Never remove a checkpoint.
+    hyperparameters : {"checkpoint", "given"}
+        Which schedules and hyperparameters hold after a restore: those of the checkpoint, with
+        a warning for each that differs, or those that the learners were made with.
+    keep_last : int, optional
+        Number of the newest checkpoints to keep, 1 by default. The one of the last accepted
+        epoch is kept too, those of other runs are never removed.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> config = sh.CheckpointConfig("runs/first", frequency=(10, "minibatch"), keep_last=2)
+    >>> config.restore
+    'auto'
+    """
+
+    filename: str | Path | None
+    frequency: FrequencySpec = None
+    restore: Restore = "auto"
+    preserve_all: bool = False
+    keep_last: int | None = None
+    hyperparameters: Restored = "checkpoint"
+
+    def __post_init__(self) -> None:
+        Frequency.parse("frequency", self.frequency)
+        if self.filename is not None:
+            check_path("filename", self.filename)
+        if self.restore == "" or not isinstance(self.restore, bool | str | PathLike):
+            raise ArgumentTypeError(
+                f"restore must be 'auto', True, False or a path, got {self.restore!r}"
+            )
+        if self.filename is None and (self.frequency is not None or self.restore != "auto"):
+            raise ValueError("a checkpoint frequency or restore needs a filename")
+        if self.preserve_all and self.keep_last is not None:
+            raise ValueError("give preserve_all or keep_last, not both")
+        if self.keep_last is not None:
+            check_int("keep_last", self.keep_last)
+        check_flag("preserve_all", self.preserve_all)
+        check_choice("hyperparameters", self.hyperparameters, "checkpoint", "given")
 
 
 class Saving(Activity):
@@ -56,11 +119,10 @@ class Saving(Activity):
         self._is_store_ours = False  # with all of its checkpoints
 
     def restore_first(self) -> None:
-        """Restore the checkpoint to begin with, if any.
+        """Lock the folder until `close`, and restore the checkpoint to begin with, if any.
 
-        The folder is locked from here to `close`, or it raises if another run saves there. A
-        run that continues from the newest checkpoint of the store is the same run, whose older
-        ones are removed; anything else is a new one.
+        A run that continues from the newest checkpoint of the store is the same run, whose
+        older ones are removed; anything else is a new one.
         """
         if self.store is None:
             return

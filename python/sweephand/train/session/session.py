@@ -6,23 +6,18 @@ from collections.abc import Callable, Sequence
 
 from sweephand.base.checks import check_int
 from sweephand.base.other_names import answers_other_names
-from sweephand.errors import ArgumentTypeError, LossScaleError, shown
+from sweephand.errors import LossScaleError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules import Schedule, Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.records import Averages
 from sweephand.train.session.minibatch_scaling import MinibatchGrowth, MinibatchScaling
-from sweephand.train.session.saving import Saving
-from sweephand.train.session.settings import (
-    CheckpointConfig,
-    CrossValidationConfig,
-    Frequency,
-    FrequencySpec,
-    TestConfig,
-)
+from sweephand.train.session.saving import CheckpointConfig, Saving
 from sweephand.train.session.training_run import (
     Activity,
+    Frequency,
+    FrequencySpec,
     GoBack,
     MinibatchFeed,
     Preempted,
@@ -31,9 +26,11 @@ from sweephand.train.session.training_run import (
     session_sizes,
 )
 from sweephand.train.session.validation import (
+    CrossValidationConfig,
     FinalTest,
     LearningRateControl,
     RateControl,
+    TestConfig,
     Validation,
 )
 from sweephand.train.trainer.trainer import Trainer
@@ -42,15 +39,14 @@ from sweephand.train.trainer.trainer import Trainer
 class TrainingSession:
     """Training for a number of samples, with saving, validation and control.
 
-    An epoch is the label samples between two housekeeping points; it need not be a sweep. After
-    every minibatch, due actions run in this order: summary, cross-validation, learning-rate
-    control, minibatch scaling, ``activities``, checkpoint. An action with a frequency of n
-    is due once training has passed one or several multiples of n since the last time; no
-    minibatch is cut there. At the end of training every action runs once more, unless it just
-    did.
+    After every minibatch, due actions run in this order: summary, cross-validation,
+    learning-rate control, minibatch scaling, ``activities``, checkpoint. An action with a
+    frequency of n is due once training has passed a multiple of n; no minibatch is cut there.
+    At the end of training every action runs once more, unless it just did.
 
-    Frequencies are None: once, at the end; 0: never; a number of label samples; or
-    ``(n, unit)`` with "sample", "minibatch", "sweep", "epoch" or "seconds".
+    Frequencies are None or ``INFINITELY_REPEAT``: once, at the end; 0: never; a number of label
+    samples; ``(n, unit)`` with "sample", "minibatch", "sweep", "epoch" or "seconds"; or
+    ``FULL_DATA_SWEEP``: every sweep.
 
     Parameters
     ----------
@@ -58,16 +54,13 @@ class TrainingSession:
     mb_source : MinibatchSource
         It must end, or there must be ``max_samples``.
     mb_size : int, list, str or Schedule
-        Samples of a minibatch over all workers, as for `minibatch_size_schedule`. A schedule is
-        looked up at the label samples seen; a list or text, at the epochs of ``epoch_size``.
+        Samples of a minibatch over all workers, as for `minibatch_size_schedule`; a list or
+        text counts the epochs of ``epoch_size``.
     max_samples : int
-        Label samples after which training ends. The last minibatches have at most as many
-        samples as label samples are left, or as many sequences if each has one label; a
-        sequence is never cut. ``FULL_DATA_SWEEP``: the first sweep, also of a source with
-        several; in CNTK it was all data of the source, the default here.
+        Label samples after which training ends; a sequence is never cut. ``FULL_DATA_SWEEP``:
+        the first sweep, also of a source with several. By default all data of the source.
     epoch_size : int
-        Label samples of an epoch. ``FULL_DATA_SWEEP``: an epoch is a sweep.
-        ``INFINITELY_REPEAT``: one epoch.
+        Label samples of an epoch. ``FULL_DATA_SWEEP``: a sweep; ``INFINITELY_REPEAT``: one.
     progress_frequency : None, int or (int, unit)
         Of summaries.
     checkpoint_config : CheckpointConfig, optional
@@ -118,11 +111,10 @@ class TrainingSession:
         check_kind("cv_config", cv_config, CrossValidationConfig, optional=True)
         check_kind("lr_control", lr_control, LearningRateControl, optional=True)
         check_kind("mb_scaling", mb_scaling, MinibatchScaling, optional=True)
+        check_kind("test_config", test_config, TestConfig, optional=True)
         given = activities if isinstance(activities, Sequence) else [activities]
         for one in given:
-            if not isinstance(one, Activity):
-                raise ArgumentTypeError(f"activities must be of Activity, got {shown(one)}")
-        check_kind("test_config", test_config, TestConfig, optional=True)
+            check_kind("activities", one, Activity)
         self._trainer = trainer
         self._source = mb_source
         sizes = session_sizes(mb_size, check_int("epoch_size", epoch_size))
@@ -161,14 +153,14 @@ class TrainingSession:
         """Train to the end, from the beginning or from a checkpoint.
 
         FileNotFoundError is raised if a required checkpoint is not there, StateError if all are
-        damaged, or of another model, corpus or order, OSError if one cannot be written; those
-        that were there stay. SIGTERM and SIGUSR1 are a SystemExit.
+        damaged, or of another model, corpus or order, OSError if one cannot be written.
         """
         reporting = self._trainer.reporter.reporting_also_to(self._run.measured)
         try:
             with reporting, self._preemption, self._trainer.model.workers:
                 try:
-                    self._begin()
+                    self._saving.restore_first()
+                    self._run.begin()
                     self._act()  # activities that were due when it was saved
                     while self._goes_on():
                         pass
@@ -177,11 +169,6 @@ class TrainingSession:
                     self._saving.leave()
         finally:
             self._saving.close()
-
-    def _begin(self) -> None:
-        """Restore the checkpoint to begin with, if any."""
-        self._saving.restore_first()
-        self._run.begin()
 
     def _goes_on(self) -> bool:
         """Train a minibatch and do the due activities, or go back; return False at the end."""

@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from sweephand.base.checks import check_int
 from sweephand.errors import ArgumentTypeError, StateError
@@ -21,15 +21,39 @@ from sweephand.source.schedules import Schedule, Spec, StepSchedule, minibatch_s
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint import Snapshot
 from sweephand.train.records import Averages, Step
-from sweephand.train.session.settings import Frequency, FrequencyUnit
-from sweephand.train.states import (
-    decode,
-    reading,
-)
+from sweephand.train.states import decode, reading
 from sweephand.train.trainer.trained_model import Data
 from sweephand.train.trainer.trainer import Trainer
 
 logger = logging.getLogger("sweephand")
+
+
+FrequencyUnit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]
+FrequencySpec: TypeAlias = int | tuple[int, FrequencyUnit] | None
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """Every ``count`` of a unit."""
+
+    count: int | None  # 0: never; None: once, at the end
+    unit: FrequencyUnit = "sample"  # a label sample, over all workers
+
+    @classmethod
+    def parse(cls, name: str, spec: object) -> Self:
+        """Parse a frequency as `TrainingSession` takes it, or raise TypeError or ValueError."""
+        if spec is None or spec == INFINITELY_REPEAT:
+            return cls(None)
+        if spec == FULL_DATA_SWEEP:
+            return cls(1, "sweep")
+        if not isinstance(spec, tuple):
+            return cls(check_int(name, spec, least=0))
+        if len(spec) != 2 or spec[1] not in get_args(FrequencyUnit):
+            raise ValueError(
+                f"{name} must be None, a number of samples or (n, unit) with a unit of "
+                f"{', '.join(get_args(FrequencyUnit))}, got {spec!r}"
+            )
+        return cls(check_int(name, spec[0], least=0), spec[1])
 
 
 # EX_TEMPFAIL of sysexits.h: try again later.
@@ -133,7 +157,7 @@ class MinibatchFeed:
             raise Preempted
 
 
-NEVER: Frequency = Frequency(0)
+NEVER = Frequency(0)
 
 
 class GoBack(Exception):
@@ -280,17 +304,12 @@ class TrainingRun:
         What a session does between minibatches, in this order.
     averages : dict
         Averages of steps since the last "epoch", and since the last "summary".
-    sizes : StepSchedule
-        Samples of a minibatch.
     size : int or None
-        The same, once scaling has chosen it.
-    max_samples : int
-        Label samples in all, or ``FULL_DATA_SWEEP``.
+        Samples of a minibatch, once scaling has chosen them; before, ``sizes`` has them.
     folder : Path or None
         That of checkpoints.
     accepted : int, Snapshot or None
-        The last accepted epoch, to which a rejected one goes back: the number of a checkpoint,
-        or a snapshot.
+        The last accepted epoch: the number of its checkpoint, or a snapshot.
     has_label_per_sequence : bool
         True if the last minibatch had as many label samples as sequences.
     validated : (int, float) or None
@@ -356,18 +375,15 @@ class TrainingRun:
         return self.request(self.max_samples)
 
     def request(self, max_samples: int) -> int:
-        """Return how many samples to request next, if there are to be so many label samples.
-
-        With one label a sequence the plan has their number; else there is about one a sample.
-        """
+        """Return how many samples to request next, if there are to be so many label samples."""
         size, source = self.minibatch_size, self.source
         if max_samples == FULL_DATA_SWEEP:
             sweep = source.num_samples_per_sweep
             return min(size, sweep - source.current_position % sweep)
-        left = max_samples - self.count("sample")
+        left = max_samples - self.count("sample")  # about one for each sample
         if size <= left or not self.has_label_per_sequence:
             return min(size, left)
-        planned = next(source.plan(size), None)
+        planned = next(source.plan(size), None)  # which has the number of sequences
         if planned is None or planned.shape is not None:
             return left
         return size if planned.num_sequences <= left else int(planned.sizes[:left].sum())
@@ -423,10 +439,7 @@ class TrainingRun:
         return snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to the moment of a snapshot.
-
-        StateError is raised if it is of another model, corpus or order, or of no run.
-        """
+        """Go back to a snapshot; StateError if it is of another model, corpus or order."""
         state = snapshot.state
         if "run" not in state:
             raise StateError(
@@ -437,7 +450,13 @@ class TrainingRun:
             size = decode(int | None, run["size"], "size")
             has_label = decode(bool, run["has_label_per_sequence"], "has_label_per_sequence")
             validated = decode(tuple[int, float] | None, run["validated"], "validated")
-            self._restore_source_and_trainer(snapshot)
+            before = self.source.get_checkpoint_state()
+            self.source.restore_from_checkpoint(state["source"])
+            try:
+                self.trainer.restore(snapshot)
+            except StateError:
+                self.source.restore_from_checkpoint(before)
+                raise
             for activity in self.activities:
                 if activity.name:
                     activity.load_state_dict(run["actions"].get(activity.name))
@@ -466,16 +485,6 @@ class TrainingRun:
         """Begin at the present moment, after a restore, if any."""
         for activity in self.activities:
             activity.begin()
-
-    def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
-        """Restore both, or neither if either raises."""
-        before = self.source.get_checkpoint_state()
-        self.source.restore_from_checkpoint(snapshot.state["source"])
-        try:
-            self.trainer.restore(snapshot)
-        except StateError:
-            self.source.restore_from_checkpoint(before)
-            raise
 
     @contextmanager
     def without_trace(self, *calls: Callable[[Step], object]) -> Iterator[None]:

@@ -3,17 +3,111 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from sweephand.base.checks import check_flag, check_number
+from sweephand.base.checks import check_flag, check_function, check_int, check_number
 from sweephand.source.source import MinibatchSource
+from sweephand.train.arguments import check_source
 from sweephand.train.session.saving import Saving
-from sweephand.train.session.settings import CrossValidationConfig, Frequency, TestConfig
-from sweephand.train.session.training_run import NEVER, Activity, Preempted, TrainingRun
+from sweephand.train.session.training_run import (
+    NEVER,
+    Activity,
+    Frequency,
+    FrequencySpec,
+    Preempted,
+    TrainingRun,
+)
 from sweephand.train.states import decode, reading
 from sweephand.train.trainer.trainer import Trainer
+
+ValidationCallback: TypeAlias = Callable[[int, float, int, int], bool | None]
+
+
+@dataclass(frozen=True)
+class CrossValidationConfig:
+    """Validation of a session: how often, on which data, and its callback.
+
+    Parameters
+    ----------
+    minibatch_source : MinibatchSource, optional
+        Read from its position to its end, or for ``max_samples``, and then put back.
+    frequency : None, int or (int, unit)
+        As for `training_session`.
+    minibatch_size : int
+        In samples.
+    callback : callable, optional
+        ``callback(index, average_error, num_samples, num_minibatches)`` is called after each
+        validation; the error is the metric per label sample, or the loss without a metric, and
+        all are 0 without a source. If it returns False, training ends.
+    max_samples : int, optional
+        Label samples.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> held_out = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
+    >>> source = sh.MinibatchSource(held_out, max_sweeps=1)
+    >>> config = sh.CrossValidationConfig(source, frequency=(1, "sweep"), minibatch_size=1024)
+    >>> config.frequency  # cv_config=config of a training_session
+    (1, 'sweep')
+    """
+
+    minibatch_source: MinibatchSource | None = None
+    frequency: FrequencySpec = None
+    minibatch_size: int = 32
+    callback: ValidationCallback | None = None
+    max_samples: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.minibatch_source is not None:
+            check_source("minibatch_source", self.minibatch_source)
+        Frequency.parse("frequency", self.frequency)
+        check_int("minibatch_size", self.minibatch_size)
+        check_function("callback", self.callback)
+        if self.max_samples is not None:
+            check_int("max_samples", self.max_samples)
+        if self.minibatch_source is None and self.callback is None:
+            raise ValueError("cross-validation needs a minibatch_source or a callback")
+        source = self.minibatch_source
+        if source is not None and source.is_infinite and self.max_samples is None:
+            raise ValueError(
+                "the validation source never ends: give it max_sweeps or max_samples, or give "
+                "max_samples here"
+            )
+
+
+@dataclass(frozen=True)
+class TestConfig:
+    """The data on which a session tests the model when training has ended.
+
+    Parameters
+    ----------
+    minibatch_source : MinibatchSource
+        Read from its position to its end, and then put back.
+    minibatch_size : int
+        In samples.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> held_out = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
+    >>> config = sh.TestConfig(sh.MinibatchSource(held_out, max_sweeps=1), minibatch_size=1024)
+    >>> config.minibatch_size  # test_config=config of a training_session
+    1024
+    """
+
+    __test__ = False  # pytest collects classes named Test...
+
+    minibatch_source: MinibatchSource
+    minibatch_size: int = 32
+
+    def __post_init__(self) -> None:
+        check_source("minibatch_source", self.minibatch_source)
+        check_int("minibatch_size", self.minibatch_size)
+        if self.minibatch_source.is_infinite:
+            raise ValueError("the test source never ends: give it max_sweeps or max_samples")
 
 
 class Evaluation(NamedTuple):
@@ -26,19 +120,13 @@ class Evaluation(NamedTuple):
 
     def figures(self) -> dict[str, float | int | str]:
         """Return the averages as the figures of a record."""
-        figures = self._asdict()
-        if self.metric is None:
-            del figures["metric"]
-        return figures
+        return {name: one for name, one in self._asdict().items() if one is not None}
 
 
 def evaluate(
     run: TrainingRun, source: MinibatchSource, size: int, max_samples: int | None
 ) -> Evaluation:
-    """Evaluate a model, and restore the source to where it was.
-
-    On at most `max_samples` label samples; None evaluates to the end of the source.
-    """
+    """Evaluate on at most `max_samples` label samples, and put the source back."""
     feed, trainer = run.feed, run.trainer
     before = source.get_checkpoint_state()
     loss, metric = 0.0, None
@@ -150,13 +238,13 @@ class LearningRateControl:
     that of the last accepted epoch; d = p - c. Control begins when the schedules have reached
     their last value:
 
-    1. If c is NaN or d < 0, and ``load_best``, the epoch is rejected: model, learners and
-       source go back to the end of the last accepted epoch, or to the start. p stays.
+    1. If c is NaN or d < 0, and ``load_best``, the epoch is rejected: training goes back to the
+       end of the last accepted epoch, or to the start. p stays.
     2. If c is NaN or d <= ``reduce_if_improve_less_than`` * p, rates are multiplied by 0.618.
     3. Otherwise, if d > ``increase_if_improve_more_than`` * p, they are multiplied by 1.382.
 
-    The first epoch has no p: it is rejected and reduces only if c is NaN. A loss that is not
-    finite within an epoch counts as its end with c = NaN, if ``load_best``.
+    The first epoch has no p: it is rejected and reduces only if c is NaN. With ``load_best`` a
+    loss that is not finite ends its epoch with c = NaN.
 
     Parameters
     ----------
@@ -185,15 +273,11 @@ class LearningRateControl:
     min_learning_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in (
-            "reduce_if_improve_less_than",
-            "increase_if_improve_more_than",
-            "min_learning_rate",
-        ):
-            if not check_number(name, getattr(self, name)) >= 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
-        check_flag("load_best", self.load_best)
-        check_flag("continue_reduce", self.continue_reduce)
+        for name, value in vars(self).items():
+            if name in ("load_best", "continue_reduce"):
+                check_flag(name, value)
+            elif not check_number(name, value) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {value!r}")
 
 
 class Decision(NamedTuple):
