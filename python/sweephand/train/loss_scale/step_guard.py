@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from sweephand.base.checks import check_flag, check_function, check_int
+from sweephand.base.checks import check_choice, check_flag, check_function, check_int
 from sweephand.errors import ArgumentTypeError, LossScaleError, shown
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.arrays import NO_FINDINGS, Cause, Findings
@@ -85,9 +85,8 @@ class StepGuard(Generic[Optimizer]):
     num_threads : int
         Threads that share the pass over gradients in main memory.
     reduce : callable, optional
-        Returns the element-wise maximum over all workers of a float64 array; called once a
-        step. For torch optimizers that of ``torch.distributed`` by default, if it is
-        initialised.
+        Returns the element-wise maximum over all workers of a float64 array; by default that of
+        ``torch.distributed`` for torch optimizers.
     on_skip : callable, optional
         Called with the `StepResult` of a step that was skipped.
 
@@ -124,8 +123,8 @@ class StepGuard(Generic[Optimizer]):
         reduce: Reduce | None = None,
         on_skip: Hook | None = None,
     ) -> None:
-        if verdict not in (None, "host", "device"):
-            raise ValueError(f"verdict must be 'host' or 'device', got {verdict!r}")
+        if verdict is not None:
+            check_choice("verdict", verdict, "host", "device")
         if reduce is not None:
             if verdict == "device":
                 raise ValueError("reduce takes numbers of the host: give verdict='host'")
@@ -158,7 +157,6 @@ class StepGuard(Generic[Optimizer]):
                 raise ValueError(
                     f"this optimizer has a {type(other).__name__} already: {shown(one)}"
                 )
-        for one in optimizers:
             setattr(one, MARK, weakref.ref(self))
 
     def __getattr__(self, name: str) -> Any:
@@ -247,7 +245,7 @@ class StepGuard(Generic[Optimizer]):
         self.discard()
 
     def unscale_(self, num_samples: int = 1) -> None:
-        """Check the gradients that the parameters hold, and divide them by scale and samples."""
+        """Check the gradients that parameters hold, and divide them by scale and samples."""
         self._expect(Stage.SCALED, "unscale")
         gradients = self._of_torch().gradients()
         divided = self._unscaled(list(gradients), num_samples)
@@ -468,8 +466,6 @@ def optimizers_of(
     optimizers: Sequence[object], num_threads: int, measure_underflow: bool
 ) -> Optimizers:
     """Return the optimizers of either framework as a guard uses them."""
-    if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
-        raise ValueError("the same optimizer is listed twice")
     learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
     if learners and len(learners) == len(optimizers):
         return NumpyOptimizers(learners, num_threads)
@@ -555,11 +551,8 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
         reduce: Reduce | None = None,
         on_skip: Hook | None = None,
     ) -> None:
-        if not check_flag("dynamic", dynamic):
-            if initial_scale is None:
-                raise ValueError("dynamic=False needs an initial_scale")
-            if dynamic_growth_steps is not None:
-                raise ValueError("dynamic=False takes no dynamic_growth_steps")
+        if not check_flag("dynamic", dynamic) and initial_scale is None:
+            raise ValueError("dynamic=False needs an initial_scale")
         self._settings = ScaleSettings(
             dynamic,
             2.0**15 if initial_scale is None else initial_scale,
