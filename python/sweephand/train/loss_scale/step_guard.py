@@ -470,7 +470,7 @@ def optimizers_of(
     if learners and len(learners) == len(optimizers):
         return NumpyOptimizers(learners, num_threads)
     if optimizers and "torch" in sys.modules:  # else there can be no torch optimizer
-        from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
+        from sweephand.torch.optimizers import TorchOptimizers, are_optimizers
 
         if are_optimizers(optimizers):
             return TorchOptimizers(optimizers, num_threads, measure_underflow)
