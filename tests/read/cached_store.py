@@ -10,13 +10,13 @@ import pytest
 from tests.read.http_store import HttpStore, serve
 from tests.read.node_cache import write_tokens
 
-from sweephand.files import node_cache, node_reads
+from sweephand.files import node_cache
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has what is shared may be held up by the machine, and is waited for."""
-    monkeypatch.setattr(node_reads, "_PATIENCE", 60.0)
+    monkeypatch.setattr(node_cache, "_FETCH_SECONDS", 60.0)
     monkeypatch.setattr(node_cache, "_TURN_SECONDS", 60.0)
 
 

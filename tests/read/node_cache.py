@@ -28,7 +28,7 @@ from tests.read.forked import fork
 
 import sweephand as sh
 from sweephand.corpus import chunks
-from sweephand.files import node_cache, node_reads
+from sweephand.files import node_cache
 
 ROOT = Path(__file__).parents[2]
 CHUNK_BYTES = 1024
@@ -101,7 +101,7 @@ def _work(
     if "most_file_bytes" in job:
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["most_file_bytes"],) * 2)
     # A rank that the machine holds up is waited for, unless that is what is tried.
-    node_reads._PATIENCE = node_cache._TURN_SECONDS = job.get("patience", 60.0)
+    node_cache._FETCH_SECONDS = node_cache._TURN_SECONDS = job.get("patience", 60.0)
     cache = sh.NodeCache(job["folder"], job["max_bytes"])
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run, write
 from tests.read.test_remote import OPEN, store, upload
 
 import sweephand as sh
-from sweephand.files.node_cache import HEAD_BYTES, CacheFolder, FetchLock, key_of
+from sweephand.files.node_cache import HEAD_BYTES, CacheFolder, key_of
 
 __all__ = ["patient", "store", "tokens"]  # fixtures
 
@@ -31,7 +31,7 @@ ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
 class Needs:
     """The future of one reader, who needs a chunk at each time."""
 
-    corpus, timeline, sweep = 1, 2, 1000
+    timeline = 2
 
     def __init__(self, needs: list[int]) -> None:
         self.needs = needs
@@ -62,11 +62,9 @@ def test_what_is_kept_is_what_a_search_through_the_future_would_keep(
             found = folder.read(key_of(item), 9, 0)
             assert (found is not None) == (item in model)
             if found is not None:
-                folder.note_use(key_of(item), item)
+                folder.note_use(key_of(item), 9, item)
             else:
-                with closing(FetchLock(folder.mark, key_of(item))) as lock:
-                    assert lock.take()
-                    folder.store(item, content, lock.key)
+                folder.store(key_of(item), content, item)
             kept = {one for one in range(8) if folder.read(key_of(one), 9, 0) is not None}
             left = (model | {item}) - kept
             assert len(left) == max(0, len(model | {item}) - room)

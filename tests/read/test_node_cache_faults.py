@@ -97,7 +97,7 @@ def test_a_table_that_is_lost_or_torn_costs_what_was_kept(
     web: HttpStore, tmp_path: Path
 ) -> None:
     cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS * ENTRY_BYTES)
-    for damage in (0, 100, 67_000):
+    for damage in (0, 100, 66_000):
         with make_source(web.url, cache, max_sweeps=1) as source:
             content = read_all(source)
         os.truncate(tmp_path / "node" / MARK, damage)
@@ -142,7 +142,6 @@ def test_what_others_put_into_the_folder_stays(web: HttpStore, tmp_path: Path) -
         ("of-another-version", 1 << 20, ValueError, "of another version; delete it"),
         ("file/node", 1 << 20, NotADirectoryError, "the node cache cannot be kept here"),
         ("node", 1000, ValueError, r"1000, less than the largest chunk, about 1\d\d\d"),
-        ("node", 2**62, ValueError, r"has only \d+ bytes for it; give less"),
         ("node", 0, ValueError, "max_bytes must be"),
     ],
 )

@@ -17,8 +17,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.reader import UNKNOWN_CHUNK, Reader, StoredReader
 
 if TYPE_CHECKING:
-    from sweephand.files.node_cache import Uses
-    from sweephand.files.node_reads import NodeReads
+    from sweephand.files.node_cache import NodeReads, Uses
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class NodeCache:
     ------
     ValueError
         If an argument is out of range. When a source is made with it: if the folder
-        holds other things, the disk has no room, or the largest chunk does not fit.
+        holds other things, or the largest chunk does not fit.
     OSError
         When a source is made with it: if the folder cannot be written.
 
@@ -77,7 +76,7 @@ class NodeCache:
         def change(owner: Any, reader: StoredReader, chunks: slice) -> StoredReader:
             if reader.resident or not reader.asks_a_store:
                 return reader
-            from sweephand.files.node_reads import NodeReads  # only here: few use it
+            from sweephand.files.node_cache import NodeReads  # only here: few use it
 
             largest = int(int(owner.sizing.chunk_samples.max()) * reader.sample_bytes)
             if self.max_bytes < largest:

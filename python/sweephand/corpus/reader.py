@@ -15,7 +15,7 @@ from sweephand import _core
 from sweephand.corpus.calls import CallLock
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
-from sweephand.files.requests import MOST_REQUESTS
+from sweephand.files import MOST_REQUESTS
 
 UNKNOWN_CHUNK = 2**64 - 1
 """Stands for the chunks of a member whose sequences come in another order."""

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.errors import DataError
-from sweephand.files.requests import MOST_REQUESTS, num_requests
+from sweephand.files import MOST_REQUESTS
 from sweephand.files.source_file import FileList, PathLike, SourceFile, is_leftover, no_match
 
+# The most requests that are under way at a time, if together they ask for as many MiB at most.
+_MOST_SMALL_REQUESTS = 48
 _TICKS = 50_000_000  # in ns
 _MOST_NAMES = 10_000  # of a folder, that a misspelt one is compared with
 
@@ -210,11 +212,15 @@ class Access:
     def threads(self, here: int = 1, chunk_bytes: int | None = None) -> int:
         """Return the number of threads that read: `here` for local files, else one per request.
 
-        Requests may be more where the bytes of a chunk are known to be few.
+        Requests may be more where the bytes of a chunk are known to be few: two chunks of each
+        of 48 lanes are due at once when a run begins, and others wait for the latency of these.
         """
         if not self.asks:
             return here
-        return MOST_REQUESTS if chunk_bytes is None else num_requests(chunk_bytes)
+        if chunk_bytes is None:
+            return MOST_REQUESTS
+        most = (_MOST_SMALL_REQUESTS << 20) // max(1, chunk_bytes)
+        return min(_MOST_SMALL_REQUESTS, max(MOST_REQUESTS, most))
 
 
 def access_to(files: Sequence[SourceFile]) -> Access:

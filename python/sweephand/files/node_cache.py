@@ -1,4 +1,4 @@
-"""The folder of a cache on a disk of a node: its users, its entries, and which of them stay.
+"""The cache on a disk of a node: its folder, which entries stay, and reads through it.
 
     sweephand-node-cache   words that say whose folder it is, then two tables: where every
                            process stands, and what is kept; bytes after its end are locked
@@ -15,23 +15,26 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.files.remote import RemoteFile, entered
 from sweephand.run.locks import ByteLocks, Descriptor, check_byte_locks
 from sweephand.run.records import RecordKind, block_head, read_block
 
 MARK = "sweephand-node-cache"
-_WORDS = b"sweephand node cache 3: this folder and all in it may be deleted\n"
+_WORDS = b"sweephand node cache 4: this folder and all in it may be deleted\n"
 
 Key = bytes
 """The digest of an object and a range of it, in 32 hexadecimal digits."""
@@ -45,33 +48,32 @@ _ROW = np.dtype(
     [
         ("key", "S32"),  # none: the row is free
         ("bytes", "<u8"),  # of the file
-        # digests: in which chunks mean the same, and in which times do
-        ("corpus", "<u8"),
-        ("timeline", "<u8"),
+        ("timeline", "<u8"),  # a digest: in which times and chunks mean the same
         ("chunk", "<u8"),  # that is read with it next
         ("next", "<i8"),  # when, in nominal time
     ]
 )
 _RANKS_BEGIN, _ROWS_BEGIN = 1 << 8, 1 << 16
 _MORE_ROWS = 1 << 12
-_NEVER, _UNKNOWN = 2**63 - 2, 2**63 - 1  # what other corpora need leaves first
-_AT_ONCE = 64  # readers closer than this part of a sweep read at about the same time
+_NEVER, _UNKNOWN = 2**63 - 2, 2**63 - 1  # what other timelines need leaves first
 
 # Bytes that are locked: for the table, for each process, and for each key that is fetched.
 _TURN, _FIRST_RANK, _FIRST_KEY = 1 << 40, 1 << 41, 1 << 42
-_TURN_SECONDS = 1.0  # it is held for microseconds, unless who holds it was stopped
-_SHUN_SECONDS = 30.0
+
+# Waits in seconds: for the table, which is held for microseconds, and for a range that another
+# process fetches. Who keeps others waiting longer was stopped: for a while none is waited for.
+_TURN_SECONDS, _FETCH_SECONDS, _REST_SECONDS = 1.0, 10.0, 60.0
 
 _ENTRY_NAME = re.compile(r"[0-9a-f]{32}")
 _UNFINISHED_NAME = re.compile(r"unfinished-[0-9a-f]{32}")
+
+Result = TypeVar("Result")
 
 
 class Uses(Protocol):
     """The future: when chunks are read; see `ChunkUses` of sources."""
 
-    corpus: int
     timeline: int
-    sweep: int
 
     def next(
         self,
@@ -81,10 +83,7 @@ class Uses(Protocol):
         *,
         skips_one: bool,
     ) -> NDArray[np.uint64]:
-        """Return when each is read next after a time.
-
-        Readers are pairs: how many workers there are, and which of them reads.
-        """
+        """Return when each is read next; readers are numbers of workers, and which reads."""
 
 
 class Busy(Exception):
@@ -99,9 +98,8 @@ class CacheFolder:
         self.path, self.max_bytes = path, max_bytes
         self.evictions = self.damaged = 0  # entries that left for others, or had to
         self._uses = uses
-        self._time, self._reader, self._has_moved = 0, (1, 0), True
-        self._threads, self._publishing = threading.Lock(), threading.Lock()
-        self._shunned_until, self._is_open = 0.0, True
+        self._time, self._reader = 0, (1, 0)
+        self._threads = threading.Lock()
         self.mark = _prepare(path)
         self._entries = path / "entries"
         self._entries.mkdir(exist_ok=True)
@@ -110,7 +108,6 @@ class CacheFolder:
         try:
             with self._turn():
                 self._begin()
-            self.publish(0, 1, 0)
         except BaseException:
             self.close()
             raise
@@ -138,32 +135,20 @@ class CacheFolder:
         self._number = next(free, -1)
         if self._number < 0:
             raise ValueError(f"more than {MOST_RANKS} processes use the node cache {self.path}")
-        used = int(self._table.rows()["bytes"].sum())
-        room = used + shutil.disk_usage(self.path).free
-        if self.max_bytes > room:
-            raise ValueError(
-                f"max_bytes of the node cache is {self.max_bytes}, but the disk of "
-                f"{self.path} has only {room} bytes for it; give less"
-            )
+        self._write_place()
         self._make_room(0, 0)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Hold the folder's lock."""
-        begin = time.monotonic()
-        end = begin + _TURN_SECONDS
-        if begin < self._shunned_until or not self._threads.acquire(timeout=_TURN_SECONDS):
+        end = time.monotonic() + _TURN_SECONDS
+        if not self._threads.acquire(timeout=_TURN_SECONDS):
             raise Busy
         try:
-            delay = 1e-4
-            while self._is_open and not self._lock.lock(_TURN):
-                if time.monotonic() > end:
-                    self._shunned_until = end + _SHUN_SECONDS
+            while self._lock.fileno() < 0 or not self._lock.lock(_TURN):
+                if self._lock.fileno() < 0 or time.monotonic() > end:
                     raise Busy
-                time.sleep(delay)
-                delay = min(2 * delay, 5e-3)
-            if not self._is_open:
-                raise Busy
+                time.sleep(1e-3)
             try:
                 yield
             finally:
@@ -172,15 +157,8 @@ class CacheFolder:
             self._threads.release()
 
     def publish(self, time: int, num_workers: int, worker: int) -> None:
-        """Publish the position of this process."""
-        if not self._time <= time <= self._time + self._uses.sweep // 2:
-            self._has_moved = True  # so that other chunks come next
+        """Note the position of this process; others see it when this one uses the table."""
         self._time, self._reader = time, (num_workers, worker)
-        rank = np.array((self._uses.timeline, time, num_workers, worker), _RANK).tobytes()
-        place = _RANKS_BEGIN + self._number * _RANK.itemsize
-        with self._publishing:
-            if self._is_open:
-                os.pwrite(self._table.fileno(), rank, place)
 
     def read(self, key: Key, size: int, padding: int) -> NDArray[np.uint8] | None:
         """Return the content of an entry and zeros; None if it is absent, or damaged."""
@@ -200,28 +178,24 @@ class CacheFolder:
         found = np.frombuffer(content, np.uint8)
         return np.append(found, np.zeros(padding, np.uint8)) if padding else found
 
-    def note_use(self, key: Key, chunk: int) -> None:
+    def note_use(self, key: Key, size: int, chunk: int) -> None:
         """Record the next use of an entry that was just used."""
         with self._turn():
-            row = self._table.find(key)
-            if row is None:
-                return
-            old, wanted = self._table.rows()[row], self._time_of_next(chunk)
-            is_known = old["timeline"] == self._uses.timeline and old["chunk"] != chunk
-            if not (is_known and self._time < old["next"] <= wanted):
-                self._keep(row, key, int(old["bytes"]), chunk, wanted)
+            number = self._table.find(key)
+            if number is not None:
+                self._keep(number, key, size, chunk, self._time_of_next(chunk))
 
-    def store(self, chunk: int, content: NDArray[np.uint8], key: Key) -> None:
-        """Keep fetched bytes, if they are needed sooner than others or there is room."""
-        size = content.size + HEAD_BYTES
+    def store(self, key: Key, content: NDArray[np.uint8], chunk: int) -> None:
+        """Keep fetched bytes, if they are needed sooner than others or there is room.
+
+        Only the holder of the lock of the key may.
+        """
         with self._turn():
             self._remove(key)  # the row of a writer that was killed
-            self._look_again()
             wanted = self._time_of_next(chunk)
-            if not self._make_room(size, wanted + 1):
+            if not self._make_room(content.size + HEAD_BYTES, wanted + 1):
                 return
-            self._keep(self._table.free_row(), key, size, chunk, wanted)
-        # Only the holder of the lock writes it.
+            self._keep(self._table.free_row(), key, content.size, chunk, wanted)
         unfinished = self._entries / f"unfinished-{key.decode()}"
         try:
             with unfinished.open("wb") as file:
@@ -239,19 +213,25 @@ class CacheFolder:
 
     def close(self) -> None:
         """Leave the folder."""
-        with self._threads, self._publishing:
-            if self._is_open:
-                self._is_open = False
-                if self._number >= 0:
-                    self._lock.unlock(_FIRST_RANK + self._number)
-                self._lock.close()
-                self._table.close()
+        with self._threads:
+            if self._number >= 0 and self._lock.fileno() >= 0:
+                self._lock.unlock(_FIRST_RANK + self._number)
+            self._lock.close()
+            self._table.close()
 
     def _make_room(self, size: int, least: int) -> bool:
         """Have entries leave, the last needed first, if enough are needed from `least` on."""
         rows = self._table.rows()
         excess = int(rows["bytes"].sum()) + size - self.max_bytes
-        times = np.where(rows["timeline"] == self._uses.timeline, rows["next"], _UNKNOWN)
+        if excess <= 0:
+            return True
+        is_known = rows["timeline"] == self._uses.timeline
+        times = np.where(is_known, rows["next"], _UNKNOWN)
+        late = np.flatnonzero(is_known & (times <= self._time))
+        if late.size:  # they were not used then, as their reader went elsewhere, say
+            readers = list({self._reader, *(reader for reader, _ in self._peers())})
+            now = self._uses.next(rows["chunk"][late], self._time, readers, skips_one=False)
+            times[late] = np.minimum(now, _NEVER)
         times[rows["key"] == b""] = -1
         leaving: list[Key] = []
         while excess > 0:
@@ -266,51 +246,32 @@ class CacheFolder:
         self.evictions += len(leaving)
         return True
 
-    def _look_again(self) -> None:
-        """Look up the next time of entries that were not used when they should have been."""
-        rows, uses = self._table.rows(), self._uses
-        is_late = (rows["timeline"] == uses.timeline) & (rows["next"] <= self._time)
-        late = np.flatnonzero((rows["corpus"] == uses.corpus) & (is_late | self._has_moved))
-        self._has_moved = False
-        if not late.size:
-            return
-        readers = list({self._reader, *(reader for reader, _ in self._peers())})
-        chunks = rows["chunk"][late]
-        times = uses.next(chunks, self._time, readers, skips_one=False).tolist()
-        for number, wanted in zip(late.tolist(), times, strict=True):
-            row = rows[number]
-            self._keep(number, row["key"].item(), int(row["bytes"]), int(row["chunk"]), wanted)
-
     def _time_of_next(self, chunk: int) -> int:
         """Return when an entry is needed after the use for which a chunk is loaded."""
-        now, mine, sweep = self._time, self._reader, self._uses.sweep
-        peers = self._peers()
-        others = list({reader for reader, _ in peers} - {mine})
-        alone = np.array([chunk], np.uint64)
-        found = self._uses.next(alone, now, [mine], skips_one=True).tolist()
-        if others:
-            found += self._uses.next(alone, now, others, skips_one=False).tolist()
-        # Those with the same data come by when they have caught up.
-        lags = [now - time for reader, time in peers if reader == mine]
-        near = [lag for lag in lags if 0 <= lag < sweep // 2]
-        if near:
-            found.append(now + max(near) + sweep // _AT_ONCE + 1)
+        self._write_place()
+        alone, find = np.array([chunk], np.uint64), self._uses.next
+        found = find(alone, self._time, [self._reader], skips_one=True).tolist()
+        for reader, time_ in self._peers():
+            found += find(alone, time_, [reader], skips_one=False).tolist()
         return int(min([*found, _NEVER]))
 
-    def _peers(self) -> list[tuple[tuple[int, int], int]]:
+    def _peers(self) -> set[tuple[tuple[int, int], int]]:
         """Return shares and nominal times of the other processes of this timeline."""
         ranks = self._table.ranks()
         numbers = np.flatnonzero(ranks["timeline"] == self._uses.timeline).tolist()
         there = [ranks[one].tolist() for one in numbers if self._lives(one)]
-        return [((workers, worker), time) for _, time, workers, worker in there]
+        return {((workers, worker), time) for _, time, workers, worker in there}
 
     def _lives(self, number: int) -> bool:
         """Return True if a number is that of another process, which has not ended."""
-        return number < MOST_RANKS and self._lock.is_locked(_FIRST_RANK + number)
+        return self._lock.is_locked(_FIRST_RANK + number)
+
+    def _write_place(self) -> None:
+        rank = np.array((self._uses.timeline, self._time, *self._reader), _RANK).tobytes()
+        os.pwrite(self._table.fileno(), rank, _RANKS_BEGIN + self._number * _RANK.itemsize)
 
     def _keep(self, number: int, key: Key, size: int, chunk: int, wanted: int) -> None:
-        mine = self._uses.corpus, self._uses.timeline
-        row = key, size, *mine, chunk, min(wanted, _NEVER)
+        row = key, size + HEAD_BYTES, self._uses.timeline, chunk, wanted
         self._table.write(number, np.array(row, _ROW))
 
     def _path(self, key: Key) -> Path:
@@ -369,23 +330,15 @@ class NodeTable(Descriptor):
         return self._memory
 
 
-class FetchLock(ByteLocks):
-    """The right to fetch an entry, which ends with the process."""
-
-    def __init__(self, mark: Path, key: Key) -> None:
-        super().__init__(mark)
-        self.key = key
-        self._byte = _FIRST_KEY + int(key[:14], 16)
-
-    def take(self) -> bool:
-        """Take it; return False where another has it."""
-        return self.lock(self._byte)
-
-    def close(self) -> None:
-        """Give it back."""
-        if self.fileno() >= 0:
-            self.unlock(self._byte)  # not by closing alone, as a child may have been forked
-        super().close()
+@contextmanager
+def fetching(mark: Path, key: Key) -> Iterator[Callable[[], bool]]:
+    """Yield a function that tries to take the right to fetch an entry; it ends with this."""
+    locks, byte = ByteLocks(mark), _FIRST_KEY + int(key[:14], 16)
+    try:
+        yield partial(locks.lock, byte)
+    finally:
+        locks.unlock(byte)  # not by closing alone, as a child may have been forked
+        locks.close()
 
 
 def key_of(*identity: object) -> Key:
@@ -412,3 +365,128 @@ def _prepare(path: Path) -> Path:
         reason = f"the node cache cannot be kept here: {error.strerror}"
         raise type(error)(error.errno, reason, str(path)) from None
     return mark
+
+
+class NodeReads:
+    """Reads of a source through a node's cache, in which a forked process has its own place."""
+
+    def __init__(self, folder: Path, max_bytes: int, make_uses: Callable[[], Uses]) -> None:
+        self._arguments = folder, max_bytes, make_uses
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._guard = threading.Lock()
+        self._counts = Counter[str]()
+        self._takes_more, self._rests_until = True, 0.0
+        folder, max_bytes, make_uses = self._arguments
+        self._folder: CacheFolder | None = None
+        try:
+            self._folder = CacheFolder(folder, max_bytes, make_uses())
+        except Busy:
+            self._warn("is not used: its locker was stopped")
+
+    def _own(self) -> CacheFolder | None:
+        """Return the folder of this process; None where it is not used."""
+        if os.getpid() != self._process:
+            self._begin()
+        return self._folder
+
+    def publish(self, time: int, num_workers: int, worker: int) -> None:
+        """Publish the nominal time of the source, and its share of the workers."""
+        folder = self._own()
+        if folder is not None:
+            folder.publish(time, num_workers, worker)
+
+    def load(self, load: Callable[[], Result], chunk: int) -> Result:
+        """Load a chunk; its reads of objects may come from the cache."""
+        with entered(partial(self._fetch, chunk)):
+            return load()
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since this process began to read."""
+        folder = self._own()
+        with self._guard:
+            counts = ("hits", "misses", "bytes_read", "bytes_fetched")
+            found: dict[str, float] = {f"cache_{name}": self._counts[name] for name in counts}
+        found["cache_damaged"] = folder.damaged if folder else 0
+        return {**found, "cache_evictions": folder.evictions if folder else 0}
+
+    def close(self) -> None:
+        """Leave the folder; later reads come from the store."""
+        if os.getpid() == self._process and self._folder is not None:
+            self._folder.close()
+
+    def _fetch(
+        self, chunk: int, file: RemoteFile, offset: int, size: int, padding: int
+    ) -> NDArray[np.uint8]:
+        """Return bytes of an object: from the cache, or from the store and then for all."""
+        folder, max_bytes = self._own(), self._arguments[1]
+        is_kept = size and file.tells_apart and size + HEAD_BYTES <= max_bytes
+        if folder is None or not is_kept:
+            return self._request(file, offset, size, padding)
+        key = key_of(file.path, file.size, file.tag, offset, size)
+        found = self._read(key, chunk, size, padding)
+        if found is not None or not self._takes_more:
+            return self._request(file, offset, size, padding) if found is None else found
+        with fetching(folder.mark, key) as take:
+            begin = time.monotonic()
+            while not (is_mine := take()) and begin >= self._rests_until:
+                time.sleep(0.01)
+                found = self._read(key, chunk, size, padding)
+                if found is not None:
+                    return found
+                if time.monotonic() > begin + _FETCH_SECONDS:
+                    self._rests_until = time.monotonic() + _REST_SECONDS
+            # Another may have kept it just before.
+            found = self._read(key, chunk, size, padding) if is_mine else None
+            if found is None:
+                found = self._request(file, offset, size, padding)
+                if is_mine:
+                    content = found[:size]
+                    self._do(lambda folder: folder.store(key, content, chunk))
+        return found
+
+    def _read(self, key: Key, chunk: int, size: int, padding: int) -> NDArray[np.uint8] | None:
+        content = self._do(lambda folder: folder.read(key, size, padding))
+        if content is not None:
+            self._count("hits", "bytes_read", size)
+            self._do(lambda folder: folder.note_use(key, size, chunk))
+        return content
+
+    def _request(
+        self, file: RemoteFile, offset: int, size: int, padding: int
+    ) -> NDArray[np.uint8]:
+        content = file.request(offset, size, padding)
+        file.look()  # none is kept, nor used, of an object that was replaced
+        self._count("misses", "bytes_fetched", size)
+        return content
+
+    def _count(self, ranges: str, bytes_: str, size: int) -> None:
+        with self._guard:
+            self._counts.update({ranges: 1, bytes_: size})
+
+    def _do(self, action: Callable[[CacheFolder], Result]) -> Result | None:
+        """Do something with the folder; None where it cannot be done.
+
+        When the disk fails the source goes on without keeping more, and warns once.
+        """
+        folder = self._own()
+        if folder is None or time.monotonic() < self._rests_until:
+            return None
+        try:
+            return action(folder)
+        except Busy:
+            self._rests_until = time.monotonic() + _REST_SECONDS
+        except OSError as error:
+            if self._takes_more:
+                self._takes_more = False
+                self._warn(
+                    f"takes no more: {error.strerror or error}; what it lacks comes from the "
+                    "store every time"
+                )
+        return None
+
+    def _warn(self, reason: str) -> None:
+        message = f"the node cache {self._arguments[0]} {reason}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
-from threading import Condition, Thread, local
+from threading import Thread, local
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
+from sweephand.files import MOST_REQUESTS
 from sweephand.files.local import find_local, stat_file
-from sweephand.files.requests import MOST_REQUESTS
 from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
 from sweephand.files.urls import WEB, has_secrets, is_pattern, is_signed, shown, without_secrets
 
@@ -74,57 +74,6 @@ def call_within(seconds: float, action: Callable[[], Result]) -> Result:
     raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
 
 
-_MOST = 4  # checks at a time: a caller that has just missed one gets the next soon
-
-
-@dataclass
-class _Turns:
-    """Checks of one process, counted."""
-
-    process: int = field(default_factory=os.getpid)
-    changed: Condition = field(default_factory=Condition)
-    begun: int = 0
-    passed: int = 0  # the last of those that found nothing wrong
-    running: int = 0
-
-
-class SharedCheck:
-    """A check that is shared by all callers that arrived before it began.
-
-    Threads that read an object ask afterwards if it is still the same: one request, begun after
-    all of them have read, answers them together.
-    """
-
-    def __init__(self) -> None:
-        self._turns = _Turns()
-
-    def __reduce__(self) -> tuple[type[SharedCheck], tuple[()]]:
-        """Pickle as a new object: another process has threads of its own."""
-        return type(self), ()
-
-    def __call__(self, check: Callable[[], None]) -> None:
-        """Wait for a check that began after the call, and raise its error if it fails."""
-        if self._turns.process != os.getpid():
-            self._turns = _Turns()  # the thread that checked has stayed in the parent
-        turns = self._turns
-        with turns.changed:
-            wanted = turns.begun + 1
-            turns.changed.wait_for(lambda: turns.passed >= wanted or turns.running < _MOST)
-            if turns.passed >= wanted:
-                return
-            turns.begun = mine = turns.begun + 1
-            turns.running += 1
-        passed = False
-        try:
-            check()
-            passed = True
-        finally:
-            with turns.changed:
-                turns.running -= 1
-                turns.passed = max(turns.passed, mine if passed else 0)
-                turns.changed.notify_all()
-
-
 _LOCAL = ("file", "local")
 # Tags of an object, those of its content first.
 _CONTENT_TAGS = ("etag", "e_tag", "generation", "blob_id", "content-md5", "md5", "digest")
@@ -139,8 +88,6 @@ class RemoteFile(SourceFile):
     """An object of a store; its path is its URL, as far as it may be shown."""
 
     url: str = field(repr=False)  # what the store is asked for, which may hold secrets
-    # whether the store still has the object that was listed
-    same: SharedCheck = field(default_factory=SharedCheck, repr=False, compare=False)
 
     @property
     def spec(self) -> str:
@@ -154,10 +101,8 @@ class RemoteFile(SourceFile):
     def fetch(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
         """Return bytes from `offset` on by one request or of a cache; see `SourceFile`."""
         self._check_end(offset, size)
-        loading = current()
-        if loading is not None:
-            return loading.fetch(self, offset, size, padding)
-        return self.request(offset, size, padding)
+        fetch = current() or RemoteFile.request
+        return fetch(self, offset, size, padding)
 
     def request(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
         """Return bytes from `offset` on by one request."""
@@ -185,18 +130,13 @@ class RemoteFile(SourceFile):
         return content
 
     def check_unchanged(self) -> None:
-        """Raise StaleError if the object is not the listed object."""
-        loading = current()
-        if loading is None:
+        """Raise StaleError if the object is not the listed object; caches check by themselves."""
+        if current() is None:
             self.look()
-        else:
-            loading.check_unchanged(self)
 
     def look(self) -> None:
         """Raise StaleError if the store has replaced the listed object."""
-        self.same(self._look)
 
-    def _look(self) -> None:
         def request() -> Mapping[str, Any]:
             return look_up(*open_store(self.url))
 
@@ -214,34 +154,25 @@ class RemoteFile(SourceFile):
         return is_of_content(self.tag) or (bool(self.tag) and not has_secrets(self.url))
 
 
-class Loading(Protocol):
-    """A chunk on its way, whose ranges of objects may come from a cache."""
-
-    def fetch(
-        self, file: RemoteFile, offset: int, size: int, padding: int
-    ) -> NDArray[np.uint8]:
-        """Return bytes of an object as `SourceFile.fetch` does."""
-
-    def check_unchanged(self, file: RemoteFile) -> None:
-        """Raise StaleError if bytes from the store are not of the listed object."""
-
+Fetch = Callable[[RemoteFile, int, int, int], NDArray[np.uint8]]
+"""Returns bytes of an object as its `request` does, and checks that it is unchanged."""
 
 _threads = local()
 
 
-def current() -> Loading | None:
-    """Return the loading to which the reads of this thread belong, or None."""
-    return getattr(_threads, "loading", None)
+def current() -> Fetch | None:
+    """Return what this thread fetches ranges by: a cache; None: the store alone."""
+    return getattr(_threads, "fetch", None)
 
 
 @contextmanager
-def entered(loading: Loading | None) -> Iterator[None]:
-    """Have this thread load something for a while."""
-    before, _threads.loading = current(), loading
+def entered(fetch: Fetch | None) -> Iterator[None]:
+    """Have this thread fetch ranges by something for a while."""
+    before, _threads.fetch = current(), fetch
     try:
         yield
     finally:
-        _threads.loading = before
+        _threads.fetch = before
 
 
 def find_objects(urls: Sequence[str]) -> list[FileList]:
@@ -453,9 +384,10 @@ def _without_secrets(record: logging.LogRecord) -> bool:
 
 def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -> Result:
     """Do something that a store may fail at for a while."""
+    from random import uniform  # only here, as it takes its time to import
+
     limit = time_limit()
     end = time.monotonic() + limit
-    delay = _FIRST_DELAY
     outcome = "nothing came back"
     for attempt in range(1, attempts + 1):
         try:
@@ -473,10 +405,7 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
             if attempt == attempts:
                 break
             # The order of the data is not at stake.
-            from random import uniform  # only here, as it takes its time to import
-
-            time.sleep(min(left, delay * uniform(0.5, 1.5)))
-            delay *= 2
+            time.sleep(min(left, _FIRST_DELAY * 2 ** (attempt - 1) * uniform(0.5, 1.5)))
         if time.monotonic() >= end:
             raise TimeoutError(
                 errno.ETIMEDOUT,

@@ -336,21 +336,32 @@ class ChunkUses:
 
     def __init__(self, plan: Plan) -> None:
         corpus, options = plan.corpus, plan.options
-        self.sweep = corpus.core.num_samples
-        # Digests of what numbers the chunks, and of what says when they come.
-        counts = corpus.chunk_sequences
-        self.corpus = _digest(repr(list(corpus.names)).encode(), counts.tobytes())
+        # A digest of what numbers the chunks, and of what says when they come.
         order = (
+            *corpus.names,
             options.randomization_seed,
             options.randomize,
             options.lanes,
             str(plan.opened.window),
+            "" if corpus.has_sweeps else plan.events.fingerprint,  # which change weights
         )
-        weights = "" if corpus.has_sweeps else plan.events.fingerprint  # which change them
-        self.timeline = _digest(repr((self.corpus, order)).encode(), weights.encode())
-        self._is_known = _is_known(plan)
+        digest = _core.base.Digest()
+        digest.update(repr(order).encode() + corpus.chunk_sequences.tobytes())
+        self.timeline = int(digest.hex()[:16], 16)
+        # If all chunks of a part are open all the time, or have an order of their own, only the
+        # sweep between two uses is known.
+        parts = plan.corpus.parts.values()
+        opened = plan.order.own_block_chunks
+        if not options.randomize:
+            opened = [part.open_chunks for part in parts]
+        counts = [len(part.chunk_starts) for part in parts]
+        is_known = [
+            part.order is None and num_open < count
+            for part, num_open, count in zip(parts, opened, counts, strict=True)
+        ]
+        self._is_known = np.repeat(is_known, counts)
         self._uses = _core.order.ChunkUses(plan.order, plan.end, plan.shares_by_lanes)
-        self._limit = plan.limit
+        self._sweep, self._limit = corpus.core.num_samples, plan.limit
 
     def next(
         self,
@@ -361,7 +372,7 @@ class ChunkUses:
         skips_one: bool,
     ) -> NDArray[np.uint64]:
         """Return when each chunk is read next; see `next` of ``_core.order.ChunkUses``."""
-        later = time + self.sweep if time + self.sweep < self._limit else UNKNOWN_CHUNK
+        later = time + self._sweep if time + self._sweep < self._limit else UNKNOWN_CHUNK
         times = np.full(len(chunks), later, np.uint64)
         known = chunks != UNKNOWN_CHUNK
         known[known] = self._is_known[chunks[known]]
@@ -369,28 +380,3 @@ class ChunkUses:
             lanes = [_core.order.LaneReader(*reader) for reader in readers]
             times[known] = self._uses.next(chunks[known], time, lanes, skips_one)
         return times
-
-
-def _is_known(plan: Plan) -> NDArray[np.bool_]:
-    """Return of each chunk True if its times are known.
-
-    If all chunks of a part are open all the time, or have an order of their own, only the sweep
-    between two uses is known.
-    """
-    parts = plan.corpus.parts.values()
-    opened = plan.order.own_block_chunks
-    if not plan.options.randomize:
-        opened = [part.open_chunks for part in parts]
-    counts = [len(part.chunk_starts) for part in parts]
-    is_known = [
-        part.order is None and num_open < count
-        for part, num_open, count in zip(parts, opened, counts, strict=True)
-    ]
-    return np.repeat(is_known, counts)
-
-
-def _digest(*parts: bytes) -> int:
-    digest = _core.base.Digest()
-    for part in parts:
-        digest.update(part)
-    return int(digest.hex()[:16], 16)
