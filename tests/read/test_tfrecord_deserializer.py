@@ -144,7 +144,7 @@ def test_any_range_of_compressed_content_is_read(
     content = random.integers(0, 8, 100_000, dtype=np.uint8).tobytes()
     path = tmp_path / "content.gz"
     path.write_bytes(packed(content, "gzip"))
-    file = InflatedFile(stat_file(path), "gzip", 200)
+    file = InflatedFile(stat_file(path), "gzip")
     for begin, size in [(90_000, 20_000), (0, 10), *random.integers(0, 50_000, (50, 2))]:
         assert file.read(int(begin), int(size)).tobytes() == content[begin : begin + size]
     assert 2 <= len(file._places) <= 8

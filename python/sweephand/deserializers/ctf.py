@@ -28,7 +28,13 @@ from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.find import find_shards
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
-from sweephand.files.inflate import PACKINGS, ContentFile, FileContents, head_of_content
+from sweephand.files.inflate import (
+    PACKINGS,
+    ContentFile,
+    FileContents,
+    compression_of,
+    head_of_content,
+)
 from sweephand.files.local import LocalFile, access_to, look_again
 from sweephand.files.source_file import Files, SourceFile, empty_corpus
 
@@ -335,20 +341,18 @@ def scan_file(
     Compressed files are unpacked once before that, as their length is unknown.
     """
     content: dict[str, Any] | None = None
-    stream, compression = contents.open_text(file)
+    compression = compression_of(file)
     if compression is not None:
-        stream.close()
         size, members = contents.measure(file, compression)
         content = {"compression": compression, "size": size, "members": members}
         with contents.open(file, compression) as stream:
             start, index = _index_in_order(stream, file.path, size, form, max_errors)
         advance(file.size)
     elif isinstance(file, LocalFile):
-        stream.close()
         start, index = _index_in_parts(_core.read.File(file.path), form, max_errors)
         advance(file.size)
     else:
-        with stream:
+        with contents.open(file, None) as stream:
             start, index = _index_in_order(
                 stream, file.path, file.size, form, max_errors, advance
             )

@@ -26,7 +26,7 @@ from sweephand.deserializers.units.line_units import LinePlace, LineScan, LineUn
 from sweephand.deserializers.units.unit_scan import Columns, Facts, RowIds, SampleType
 from sweephand.errors import DataError
 from sweephand.files.index_file import Keep
-from sweephand.files.inflate import Compression, compression_by_head, read_some
+from sweephand.files.inflate import Compression, compression_by_head
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import Files, SourceFile
 
@@ -152,7 +152,7 @@ class TFRecordDeserializer(LineUnits):
         finder = _core.formats.FrameFinder(file.path)
         parts: list[bytes] = []  # from `begin` on
         begin = num_records = at = 0
-        while part := read_some(source, line_units.UNIT_BYTES):
+        while part := source.read1(line_units.UNIT_BYTES):  # all that comes before an error
             fault: DataError | None = None  # of a record's head, after whole records
             try:
                 finder.feed(at, np.frombuffer(part, np.uint8))

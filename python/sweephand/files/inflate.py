@@ -21,6 +21,9 @@ from sweephand.files.source_file import FIRST_BYTES, SourceFile, room_for
 
 Compression = Literal["gzip", "zlib", "zstd"]
 
+Members = Sequence[Sequence[int]]
+"""Where members of GZIP or frames of Zstandard begin: in the content, in the file."""
+
 PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
 """The compressions of text."""
 
@@ -45,35 +48,20 @@ class FileContents:
         return type(self), ()
 
     def inflated(
-        self,
-        file: SourceFile,
-        compression: Compression,
-        members: Sequence[Sequence[int]] = (),
+        self, file: SourceFile, compression: Compression, members: Members = ()
     ) -> InflatedFile:
         """Return the content of a compressed file."""
         known = self._inflated.get(file.path)
         # Until the index is there members are not known.
         if known is None or known.file != file or (members and not known.members):
-            known = InflatedFile(file, compression, _MAX_EXPANSION, members)
-            self._inflated[file.path] = known
+            known = self._inflated[file.path] = InflatedFile(file, compression, members)
         return known
 
     def open(self, file: SourceFile, compression: Compression | None) -> io.BufferedReader:
         """Open a file that is read from the beginning of its content to the end."""
-        stream = open_to_scan(file)
-        return stream if compression is None else self._unpack(file, compression, stream)
-
-    def open_text(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
-        """Open a file as text, and return its compression by its first bytes."""
-        stream = open_to_scan(file)
-        compression = compression_by_head(stream.peek(4)[:4])
-        if compression not in PACKINGS:
-            return stream, None
-        return self._unpack(file, compression, stream), compression
-
-    def _unpack(
-        self, file: SourceFile, compression: Compression, packed: io.BufferedReader
-    ) -> io.BufferedReader:
+        packed = open_to_scan(file)
+        if compression is None:
+            return packed
         raw = self.inflated(file, compression).open(packed=packed)
         return io.BufferedReader(raw, _READ_BYTES)
 
@@ -87,7 +75,7 @@ class FileContents:
             return stream.at, [list(one) for one in stream.members]
 
     def as_file(
-        self, file: SourceFile, compression: Compression, size: int, members: list[list[int]]
+        self, file: SourceFile, compression: Compression, size: int, members: Members
     ) -> ContentFile:
         """Return the content of a compressed file, whose size is known, as a file."""
         content = self.inflated(file, compression, members)
@@ -97,40 +85,17 @@ class FileContents:
         """Return the first bytes of the content; damage after them is ignored."""
         if compression is None:
             return file.head(size)
-        first = file.head(FIRST_BYTES)
-        is_all = len(first) == file.size
-        content = InflatedFile(file, compression, _MAX_EXPANSION)
-        found = _head_of(content.open(packed=io.BytesIO(first)), size, refuses=is_all)
-        if len(found) == size or is_all:
-            return found
-        return _head_of(self.inflated(file, compression).open(), size, refuses=True)
-
-    def fetch(
-        self,
-        file: SourceFile,
-        compression: Compression | None,
-        place: tuple[int, int],
-        padding: int,
-        members: Sequence[Sequence[int]] = (),
-    ) -> NDArray[np.uint8]:
-        """Return a range of the content, and `padding` bytes more."""
-        begin, end = place
-        if compression is None:
-            return file.fetch(begin, end - begin, padding)
-        return self.inflated(file, compression, members).read(begin, end - begin, padding)
-
-
-def _head_of(stream: InflatedStream, size: int, *, refuses: bool) -> bytes:
-    found = b""
-    try:
-        while len(found) < size and (part := stream.take(size - len(found))):
-            found += part
-    except StaleError:
-        raise
-    except DataError:
-        if refuses and not found:
+        stream = self.inflated(file, compression).open(first=file.head(FIRST_BYTES))
+        found = b""
+        try:
+            while len(found) < size and (part := stream.take(size - len(found))):
+                found += part
+        except StaleError:
             raise
-    return found
+        except DataError:
+            if not found:
+                raise
+        return found
 
 
 def compression_of(
@@ -139,12 +104,6 @@ def compression_of(
     """Return how a file is compressed, by default if it is text."""
     found = compression_by_head(file.head(4))
     return found if found in among else None
-
-
-def read_some(stream: io.BufferedReader, size: int) -> bytes:
-    """Return the next bytes of a stream of `FileContents`: all that come before an error."""
-    raw = stream.raw
-    return raw.take(size) if isinstance(raw, InflatedStream) else stream.read(size)
 
 
 def taken_from(stream: io.BufferedReader) -> int:
@@ -209,23 +168,18 @@ class _Place(NamedTuple):
 class InflatedFile:
     """The content of a compressed file. Safe for several threads.
 
-    A range is unpacked from the nearest place before it that is known: where a member of GZIP
-    or a frame of Zstandard begins (`members`: in the content, in the file), or within one of
-    GZIP and ZLIB where it was passed before. Members and frames that follow one another are
-    read as one; what unpacks to more than `max_expansion` times its size is refused.
+    A range is unpacked from the nearest place before it that is known: where a member or frame
+    begins, or within one of GZIP and ZLIB where it was passed before. Members and frames that
+    follow one another are read as one.
     """
 
     def __init__(
-        self,
-        file: SourceFile,
-        compression: Compression,
-        max_expansion: int,
-        members: Sequence[Sequence[int]] = (),
+        self, file: SourceFile, compression: Compression, members: Members = ()
     ) -> None:
-        self._arguments = file, compression, max_expansion, members
+        self._arguments = file, compression, members
         self.file, self.members = file, members
         self._compression = compression
-        self._most_bytes = max(_FREE_BYTES, max_expansion * file.size)
+        self._most_bytes = max(_FREE_BYTES, _MAX_EXPANSION * file.size)
         self._spacing = _READ_BYTES
         begins = [(unpacked, packed) for unpacked, packed in members if unpacked]
         self._places = [_Place(*begin, None) for begin in [(0, 0), *begins]]
@@ -255,39 +209,34 @@ class InflatedFile:
         return end
 
     def open(
-        self, offset: int = 0, *, packed: io.BufferedIOBase | None = None
+        self, offset: int = 0, *, packed: io.BufferedIOBase | None = None, first: bytes = b""
     ) -> InflatedStream:
         """Return the content from `offset` on.
 
         `packed` is the file, if all that follows will be wanted; it is closed with what is
-        returned.
+        returned. `first` are its first bytes, if they are known, of the content from 0 on.
         """
         places = self._places
         number = bisect_right(places, offset, key=lambda place: place.unpacked) - 1
-        stream = InflatedStream(self, places[number], packed)
+        stream = InflatedStream(self, places[number], packed, first)
         stream.seek(offset)
         return stream
 
-    def new_state(self) -> Any:
-        """Return the state at the beginning of a member."""
+    def new_state(self, packed: int) -> Any:
+        """Return the state at the beginning of a member, which is there in the file."""
         if self._compression == "zstd":
             return ZstdFrame()
-        return zlib.decompressobj(_WINDOW_BITS[self._compression])
-
-    def enter_member(self, unpacked: int, packed: int) -> Any:
-        """Return the state at the beginning of another member."""
-        if self._compression == "zlib":
+        if self._compression == "zlib" and packed:
             raise self.fail(packed, "has ended, and other bytes follow")
-        self._remember(_Place(unpacked, packed, None), LEAST_MEMBER)
-        return self.new_state()
+        return zlib.decompressobj(_WINDOW_BITS[self._compression])
 
     def fail(self, packed: int, reason: str) -> DataError:
         """Return the error for a place in the compressed bytes."""
         stream = self._compression.upper()
         return DataError(f"the {stream} stream {reason}", self.file.path, packed)
 
-    def pass_by(self, unpacked: int, packed: int, state: Any) -> None:
-        """Keep a place within a member to go on from, unless there is one near.
+    def passed(self, unpacked: int, packed: int, state: Any) -> None:
+        """Keep a place to go on from, unless there is one near; see `_Place`.
 
         Refuse to unpack more than is allowed.
         """
@@ -297,16 +246,16 @@ class InflatedFile:
                 f"unpacks to more than {self._most_bytes} bytes from the {self.file.size} of "
                 "the file; is this a zip bomb? If it is none, unpack it first",
             )
-        is_far = unpacked >= self._places[-1].unpacked + self._spacing
-        if is_far and self._compression != "zstd" and not state.eof:  # zstd's cannot be copied
-            self._remember(_Place(unpacked, packed, state.copy()), 1)
-
-    def _remember(self, place: _Place, spacing: int) -> None:
         places = self._places
-        if place.unpacked < places[-1].unpacked + spacing:
+        spacing = LEAST_MEMBER if state is None else self._spacing
+        if unpacked < places[-1].unpacked + spacing:
             return
+        if state is not None:
+            if self._compression == "zstd" or state.eof:  # zstd's cannot be copied
+                return
+            state = state.copy()
         # A new list, so that other threads see the old one or the new one.
-        self._places = [*places, place]
+        self._places = [*places, _Place(unpacked, packed, state)]
         held = [one for one in self._places if one.state is not None]
         if len(held) > _MOST_PLACES:
             dropped = {id(one) for one in held[1::2]}
@@ -318,7 +267,11 @@ class InflatedStream(io.RawIOBase):
     """The content of a compressed file from a place on."""
 
     def __init__(
-        self, inflated: InflatedFile, place: _Place, packed: io.BufferedIOBase | None = None
+        self,
+        inflated: InflatedFile,
+        place: _Place,
+        packed: io.BufferedIOBase | None,
+        first: bytes,
     ) -> None:
         self._inflated = inflated
         self._file = packed
@@ -326,10 +279,10 @@ class InflatedStream(io.RawIOBase):
         self.verified = place.unpacked  # the end of members that had the right checksum
         # Where members began that were passed, some way apart: in the content, in the file.
         self.members: list[tuple[int, int]] = [(place.unpacked, place.packed)]
-        self._packed = place.packed
+        self._packed = place.packed + len(first)
         state = place.state
-        self._state = inflated.new_state() if state is None else state.copy()
-        self._waiting = b""  # compressed bytes that were read and not taken in
+        self._state = inflated.new_state(place.packed) if state is None else state.copy()
+        self._waiting = first  # compressed bytes that were read and not taken in
 
     @property
     def taken(self) -> int:
@@ -374,30 +327,20 @@ class InflatedStream(io.RawIOBase):
         while True:
             if self._state.eof and not self._enter_next_member():
                 return b""
-            found = self._inflate(size)
+            begin = self.taken
+            try:
+                found: bytes = self._state.decompress(self._waiting, size)
+            except (zlib.error, ValueError) as error:
+                raise self._inflated.fail(begin, f"is damaged: {error}") from error
+            self._waiting = self._state.unused_data or self._state.unconsumed_tail
             if found:
                 self.at += len(found)
-                self._inflated.pass_by(self.at, self.taken, self._state)
+                self._inflated.passed(self.at, self.taken, self._state)
                 return found
             if not self._state.eof and not self._fill():
                 raise self._inflated.fail(
                     self._packed, "ends before its end; it was cut, or is still being written"
                 )
-
-    def _inflate(self, size: int) -> bytes:
-        begin = self.taken
-        try:
-            found: bytes = self._state.decompress(self._waiting, size)
-        except (zlib.error, ValueError) as error:
-            reason = f"is damaged: {error}"
-            if "too much memory" in reason:
-                reason = (
-                    "has a window of more than 128 MiB, as 'zstd --long=31' writes it: pack it "
-                    "without --long"
-                )
-            raise self._inflated.fail(begin, reason) from error
-        self._waiting = self._state.unused_data or self._state.unconsumed_tail
-        return found
 
     def _fill(self) -> bool:
         """Read more compressed bytes; return True if there were any."""
@@ -424,7 +367,8 @@ class InflatedStream(io.RawIOBase):
         if self._waiting:
             if self.at >= self.members[-1][0] + LEAST_MEMBER:
                 self.members.append((self.at, self.taken))
-            self._state = self._inflated.enter_member(self.at, self.taken)
+            self._inflated.passed(self.at, self.taken, None)
+            self._state = self._inflated.new_state(self.taken)
         return bool(self._waiting)
 
 

@@ -130,7 +130,7 @@ class RemoteFile(SourceFile):
         return content
 
     def check_unchanged(self) -> None:
-        """Raise StaleError if the object is not the listed object; caches check by themselves."""
+        """Raise StaleError if the object is not the listed object; a cache does so."""
         if current() is None:
             self.look()
 

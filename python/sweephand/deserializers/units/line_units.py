@@ -204,7 +204,8 @@ class LineUnits(IndexedDeserializer):
 
     def opened(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
         """Open the content of a file, and say how it is compressed."""
-        return self.contents.open_text(file)
+        compression = compression_of(file)
+        return self.contents.open(file, compression), compression
 
     def pieces(
         self,
@@ -273,13 +274,12 @@ class LineUnits(IndexedDeserializer):
         first = LinePlace(*facts["units"][begin])
         stop = facts["units"][end - 1][1]
         converter = self.converter()
-        padded = self.contents.fetch(
-            file,
-            facts.get("compression"),
-            (first.begin, stop),
-            converter.padding,
-            facts.get("members", ()),
-        )
+        place = first.begin, stop - first.begin, converter.padding
+        if compression := facts.get("compression"):
+            members = facts.get("members", ())
+            padded = self.contents.inflated(file, compression, members).read(*place)
+        else:
+            padded = file.fetch(*place)
         if not padded.flags.writeable:  # the answer of a store
             padded = padded.copy()
         padded[stop - first.begin :] = 0
