@@ -96,12 +96,12 @@ from sweephand.events.event import event_of as event_of
 from sweephand.files.find import find_files as find_files
 from sweephand.files.find import find_shards as find_shards
 from sweephand.files.find import list_paths as list_paths
-from sweephand.files.index_arrays import in_few_bytes as in_few_bytes
 from sweephand.files.index_file import Advance as Advance
 from sweephand.files.index_file import Index as Index
 from sweephand.files.index_file import Keep as Keep
 from sweephand.files.index_file import Scan as Scan
 from sweephand.files.index_file import check_keep as check_keep
+from sweephand.files.index_file import in_few_bytes as in_few_bytes
 from sweephand.files.index_file import load_index as load_index
 from sweephand.files.inflate import Compression as Compression
 from sweephand.files.inflate import ContentFile as ContentFile

@@ -30,7 +30,7 @@ from tests.read.format_corpora import (
 
 import sweephand as sh
 from sweephand.files import index_file
-from sweephand.files.index_arrays import INDEX, IndexContent, read_index, write_index
+from sweephand.files.index_file import INDEX, Index, read_index, write_index
 from sweephand.run.records import read_block
 
 INDEXED = [
@@ -62,7 +62,7 @@ def delivered(folder: Path, make: Make) -> list[list[int]]:
         ]
 
 
-def read(path: Path) -> tuple[IndexContent, Any]:
+def read(path: Path) -> tuple[Index, Any]:
     with path.open("rb") as file:
         file.seek(len(INDEX.head))
         meaning = json.loads(bytes(read_block(file)[1]))["meaning"]

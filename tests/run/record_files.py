@@ -21,7 +21,7 @@ from sweephand.ext.follow.receipts import (
     links_in,
     read_receipts,
 )
-from sweephand.files.index_arrays import IndexContent, read_index, write_index
+from sweephand.files.index_file import Index, read_index, write_index
 
 Write = Callable[[Path, Sequence[int]], Iterator[int]]
 
@@ -58,7 +58,7 @@ def write_the_index(path: Path, items: Sequence[int]) -> Iterator[int]:
     for item in items:
         arrays = {"a": np.full(20, item, np.uint32), "b": np.full((3, 2), item, np.float32)}
         starts = {name: np.array([0, len(array)]) for name, array in arrays.items()}
-        content = IndexContent([("a.txt", 7, "tag")], [{"item": item}], arrays, starts)
+        content = Index([("a.txt", 7, "tag")], [{"item": item}], arrays, starts)
         write_index(path, content, MEANING)
         yield item
 

@@ -1,4 +1,12 @@
-"""Indexes: the result of scanning a corpus once, kept in a file beside it or in the cache."""
+"""Indexes: the result of scanning a corpus once, kept in a file beside it or in the cache.
+
+It is a file of records (`run/records.py`): a block whose payload is the header, as JSON, and a
+block for each array, whose label is its name and whose payload are its bytes, little endian,
+in as few bytes as its values need.
+
+The header has of every array its dtype, the narrower one of its bytes, its shape, and how much
+of it belongs to each file; of every file its name, size and tag; and what the index is of.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +23,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.errors import printable
-from sweephand.files.index_arrays import (
-    Arrays,
-    Described,
-    IndexContent,
-    digest_of,
-    in_few_bytes,
-    join_arrays,
-    read_index,
-    to_json,
-    write_index,
-)
-from sweephand.files.local import LocalFile, access_to
+from sweephand import _core
+from sweephand.errors import DataError, printable
+from sweephand.files.local import LocalFile, access_to, open_regular
 from sweephand.files.source_file import SourceFile
+from sweephand.run.records import RecordKind, block_head, pack_block, read_block
+from sweephand.run.writing import replaced_file
 
 FOLDER = ".sweephand"
 SUFFIX = ".sweephand-index"
@@ -37,6 +37,67 @@ Advance = Callable[[int], object]
 
 Keep = Literal["auto", "cache"] | None
 """The place of an index: beside the data or else in the cache; in the cache; nowhere."""
+
+
+INDEX = RecordKind(b"SWEEPIDX", 4, "index", "delete it, and it is built again")
+
+Described = tuple[str, int, str]
+"""Name, size and tag of a file."""
+
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class IndexArrays(Mapping[str, NDArray[Any]]):
+    """Arrays by name, of their dtypes when they are asked for, and kept in narrower ones."""
+
+    def __init__(
+        self, arrays: Arrays, dtypes: Mapping[str, np.dtype[Any]] | None = None
+    ) -> None:
+        self.kept = {name: _narrow(one) for name, one in arrays.items()}
+        self.dtypes = dtypes or {name: one.dtype for name, one in arrays.items()}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return an array as it was given."""
+        return self.part(name, 0, None)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self.kept)
+
+    def __len__(self) -> int:
+        """Return how many arrays there are."""
+        return len(self.kept)
+
+    def part(self, name: str, begin: int, end: int | None) -> NDArray[Any]:
+        """Return a range of an array, without the rest."""
+        return self.kept[name][begin:end].astype(self.dtypes[name], copy=False)
+
+    def parts(self, bounds: Mapping[str, tuple[int, int]]) -> IndexArrays:
+        """Return a range of each."""
+        kept = {name: one[slice(*bounds[name])] for name, one in self.kept.items()}
+        return IndexArrays(kept, self.dtypes)
+
+
+def in_few_bytes(arrays: Arrays) -> IndexArrays:
+    """Return arrays as an index keeps them."""
+    return arrays if isinstance(arrays, IndexArrays) else IndexArrays(arrays)
+
+
+def join_arrays(parts: Sequence[Arrays]) -> IndexArrays:
+    """Concatenate the arrays of several, name by name."""
+    few = [in_few_bytes(one) for one in parts]
+    if len(few) == 1:
+        return few[0]
+    joined = {name: np.concatenate([one.kept[name] for one in few]) for name in few[0]}
+    return IndexArrays(joined, few[0].dtypes)
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
+        return array
+    dtype = np.min_scalar_type(int(array.max()))
+    return array.astype(dtype) if dtype.itemsize < array.dtype.itemsize else array
 
 
 @dataclass(frozen=True)
@@ -54,10 +115,11 @@ class Scan:
 class Index:
     """Results of scanning all files of a corpus: facts of each, and joined arrays."""
 
-    files: Sequence[SourceFile]
-    facts: Sequence[Mapping[str, Any]]
+    described: Sequence[Described]  # the files that it is of
+    facts: Sequence[Mapping[str, Any]]  # one per file
     arrays: Arrays  # each concatenated over all files; read-only
     starts: Mapping[str, NDArray[np.int64]]  # each file's part of an array, and the end
+    files: Sequence[SourceFile] = ()
     path: Path | None = None  # where it is kept
 
     def scan(self, number: int) -> Scan:
@@ -101,17 +163,16 @@ def load_index(
     known: dict[Described, Scan] = {}
     found: Path | None = None
     for path in places:
-        content = read_index(path, meaning, owners)
-        if content is None:
+        kept = read_index(path, meaning, owners)
+        if kept is None:
             continue
-        kept = Index(files, content.facts, content.arrays, content.starts, path)
         current = [
             one not in file_of or is_current(file_of[one], facts)
-            for one, facts in zip(content.described, content.facts, strict=True)
+            for one, facts in zip(kept.described, kept.facts, strict=True)
         ]
-        if content.described == wanted and all(current):
-            return kept
-        for number, one in enumerate(content.described):
+        if kept.described == wanted and all(current):
+            return replace(kept, files=files)
+        for number, one in enumerate(kept.described):
             if current[number]:
                 known[one] = kept.scan(number)
         found = found or path
@@ -126,8 +187,8 @@ def load_index(
             if one[0] not in names and (folder is None or (folder / one[0]).exists())
         }
         whole = join_scans([], [*scans, *others.values()]) if others else index
-        content = IndexContent([*wanted, *others], whole.facts, whole.arrays, whole.starts)
-        found = keep_index(content, meaning, places_to_write(places, owners))
+        whole = replace(whole, described=[*wanted, *others])
+        found = keep_index(whole, meaning, places_to_write(places, owners))
     return replace(index, path=found)
 
 
@@ -152,10 +213,11 @@ def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
     """Join the scans of files into an index of all."""
     counts = {name: [len(scan.arrays[name]) for scan in scans] for name in scans[0].arrays}
     return Index(
-        files,
+        describe_files(files) if files else (),
         [scan.facts for scan in scans],
         join_arrays([scan.arrays for scan in scans]),
         {name: np.cumsum([0, *own], dtype=np.int64) for name, own in counts.items()},
+        files,
     )
 
 
@@ -192,7 +254,7 @@ def show_progress(what: str, total: int) -> Iterator[Advance]:
 
 
 def keep_index(
-    content: IndexContent, meaning: Mapping[str, Any], places: Sequence[Path]
+    content: Index, meaning: Mapping[str, Any], places: Sequence[Path]
 ) -> Path | None:
     """Write an index to the first place that can be written; warn if there is none."""
     failures = []
@@ -269,3 +331,67 @@ def folder_of(file: SourceFile) -> Path | None:
 def begin_of(file: SourceFile) -> str:
     """Return the part of a file's path before its name."""
     return file.path.removesuffix(file.name)
+
+
+def write_index(path: Path, content: Index, meaning: Mapping[str, Any]) -> None:
+    """Write to a name of its own, to the disk, and rename: readers see all of it or nothing."""
+    few = in_few_bytes(content.arrays)
+    payloads = {name: np.ascontiguousarray(few.kept[name]) for name in sorted(few)}
+    described = {
+        name: {
+            "dtype": few.dtypes[name].newbyteorder("<").str,
+            "kept": one.dtype.newbyteorder("<").str,
+            "shape": one.shape,
+            "starts": content.starts[name].tolist(),
+        }
+        for name, one in payloads.items()
+    }
+    header = {"meaning": meaning, "files": content.described, "facts": content.facts}
+    header |= {"arrays": described}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replaced_file(path) as out:
+        out.write(INDEX.head + pack_block(b"", to_json(header)))
+        for name, payload in payloads.items():
+            out.write(block_head(name.encode(), payload.data))
+            out.write(payload.data)
+
+
+def read_index(path: Path, meaning: Mapping[str, Any], owners: Collection[int]) -> Index | None:
+    """Return the content of an index file; None if it is absent or of no use.
+
+    Of no use are damaged files, as they can be built again, and files of a user outside
+    `owners`: the writer of an index decides which bytes are read. An index without
+    damage is believed.
+    """
+    try:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_uid not in owners:
+                return None
+            if not INDEX.begins(file.read(len(INDEX.head))):
+                return None
+            header = json.loads(bytes(read_block(file)[1]))
+            if header["meaning"] != meaning:
+                return None
+            described = header["arrays"]
+            arrays = {}
+            for name, one in described.items():  # each in memory that can be freed by itself
+                kept = np.frombuffer(read_block(file)[1].toreadonly(), np.dtype(one["kept"]))
+                arrays[name] = kept.reshape(one["shape"])
+    except (DataError, OSError, ValueError):
+        return None
+    starts = {name: np.array(one["starts"], np.int64) for name, one in described.items()}
+    files = [(name, size, tag) for name, size, tag in header["files"]]
+    dtypes = {name: np.dtype(one["dtype"]) for name, one in described.items()}
+    return Index(files, header["facts"], IndexArrays(arrays, dtypes), starts, path=path)
+
+
+def to_json(value: object) -> bytes:
+    """Return a value in the one way that it is written."""
+    return json.dumps(value, sort_keys=True, allow_nan=False).encode()
+
+
+def digest_of(content: bytes | memoryview) -> str:
+    """Return a digest of bytes."""
+    digest = _core.base.Digest()
+    digest.update(content)
+    return digest.hex()

@@ -174,12 +174,16 @@ class InflatedFile:
     """
 
     def __init__(
-        self, file: SourceFile, compression: Compression, members: Members = ()
+        self,
+        file: SourceFile,
+        compression: Compression,
+        members: Members = (),
+        most_bytes: int = 0,  # that the content may have even if the file is small
     ) -> None:
-        self._arguments = file, compression, members
+        self._arguments = file, compression, members, most_bytes
         self.file, self.members = file, members
         self._compression = compression
-        self._most_bytes = max(_FREE_BYTES, _MAX_EXPANSION * file.size)
+        self._most_bytes = max(_FREE_BYTES, _MAX_EXPANSION * file.size, most_bytes)
         self._spacing = _READ_BYTES
         begins = [(unpacked, packed) for unpacked, packed in members if unpacked]
         self._places = [_Place(*begin, None) for begin in [(0, 0), *begins]]

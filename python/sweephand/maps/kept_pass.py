@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.corpus import Corpus
-from sweephand.files.index_arrays import IndexContent, read_index
 from sweephand.files.index_file import (
+    Index,
     describe_files,
     index_places,
     keep_index,
     places_to_write,
+    read_index,
     trusted_owners,
 )
 from sweephand.maps.functions import why_undigested
@@ -85,7 +86,7 @@ class KeptPass:
             return
         others = len(self._files) - 1
         arrays = {"counts": found.counts, "values": found.values, **found.arrays}
-        content = IndexContent(
+        content = Index(
             described=describe_files(self._files),
             facts=[found.facts, *([{}] * others)],
             arrays=arrays,

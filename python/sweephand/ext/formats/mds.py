@@ -142,7 +142,7 @@ class MDSDeserializer(RecordDeserializer):
         for file, (_, count, size, packing) in zip(found.files, shards, strict=True):
             self._counts[file.path] = count
             if packing is not None:
-                content = InflatedFile(file, packing, max(200, size // max(file.size, 1) + 1))
+                content = InflatedFile(file, packing, most_bytes=size)
                 file = ContentFile(file.path, file.name, size, file.tag, content)
             files.append(file)
         return FileList(files, found.leftovers)
