@@ -74,16 +74,16 @@ from .maps.sequence_classes import classes as classes
 from .minibatch.minibatch import Minibatch as Minibatch
 from .minibatch.minibatch_data import MinibatchData as MinibatchData
 from .mixtures.mixture import Mixture as Mixture
+from .source.formula import cosine as cosine
+from .source.formula import linear as linear
+from .source.formula import warmup as warmup
+from .source.formula import warmup_stable_decay as warmup_stable_decay
 from .source.limits import FULL_DATA_SWEEP as FULL_DATA_SWEEP
 from .source.limits import INFINITELY_REPEAT as INFINITELY_REPEAT
 from .source.options import (
     DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS as DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
 )
-from .source.schedules.formula import cosine as cosine
-from .source.schedules.formula import linear as linear
-from .source.schedules.formula import warmup as warmup
-from .source.schedules.formula import warmup_stable_decay as warmup_stable_decay
-from .source.schedules.spec import minibatch_size_schedule as minibatch_size_schedule
+from .source.schedules import minibatch_size_schedule as minibatch_size_schedule
 from .source.source import MinibatchSource as MinibatchSource
 from .source.source import MinibatchSourceFromData as MinibatchSourceFromData
 from .train.learners.schedules import (

@@ -149,7 +149,7 @@ class Look:
         if isinstance(self.path, Path):
             with os.scandir(self.path) as entries:
                 return [f"{one.name}/" if one.is_dir() else one.name for one in entries]
-        folders = [f"{one.name}/" for one in self.path.folders()]
+        folders = [f"{one.name}/" for one in self.path.iterdir("directory")]
         return [one.name for one in self.path.iterdir()] + folders
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from sweephand.files.local import find_local
@@ -64,11 +65,20 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
         listed = remote.get(spec) or find_local(spec)
         found += listed.files
         leftovers += listed.leftovers
-    _refuse_twice(found)
-    named = _name(found)
+    seen: dict[object, str] = {}
+    for file in found:
+        if file.identity in seen:
+            raise ValueError(
+                f"the file {file.path!r} is given twice, also as {seen[file.identity]!r}; its "
+                "sequences would have the same ids"
+            )
+        seen[file.identity] = file.path
+    if len({file.name for file in found}) < len(found):
+        common = os.path.commonpath([Path(file.path).parent for file in found])
+        found = [replace(file, name=os.path.relpath(file.path, common)) for file in found]
     if not as_given:
-        named.sort(key=lambda file: os.fsencode(file.name))
-    return FileList(named, leftovers)
+        found.sort(key=lambda file: os.fsencode(file.name))
+    return FileList(found, leftovers)
 
 
 def find_shards(files: Files, *, as_given: bool = False) -> FileList:
@@ -89,8 +99,7 @@ def list_paths(paths: Files) -> list[PathLike]:
     """Return one path or several as a list, braces expanded; refuse anything else by name."""
     if isinstance(paths, str | os.PathLike):
         return _expanded(paths)
-    # Not any iterable: the columns of a table are no paths.
-    # Not an open file either, whose lines are no paths.
+    # Not any iterable: the columns of a table and the lines of a file are no paths.
     is_several = not hasattr(paths, "read") and isinstance(paths, _SEVERAL)
     given: list[PathLike] = list(paths) if is_several else []
     wrong: list[object] = [one for one in given if not isinstance(one, _PATH_TYPES)]
@@ -122,87 +131,36 @@ def _expanded(path: PathLike) -> list[PathLike]:
     return [path] if "{" not in text else [*expand_braces(text)]
 
 
-def _refuse_twice(files: Sequence[SourceFile]) -> None:
-    seen: dict[object, str] = {}
-    for file in files:
-        identity = file.identity
-        if identity in seen:
-            raise ValueError(
-                f"the file {file.path!r} is given twice, also as {seen[identity]!r}; its "
-                "sequences would have the same ids"
-            )
-        seen[identity] = file.path
-
-
-def _name(files: list[SourceFile]) -> list[SourceFile]:
-    if len({file.name for file in files}) < len(files):
-        common = os.path.commonpath([Path(file.path).parent for file in files])
-        files = [replace(file, name=os.path.relpath(file.path, common)) for file in files]
-    return files
-
-
 MOST_PATHS = 1_000_000
 """A pattern that stands for more is refused."""
 
-_NUMBERS = re.compile(r"(\d{1,18})\.\.(\d{1,18})", re.ASCII)
+_BRACES = re.compile(r"\{(?:(\d{1,18})\.\.(\d{1,18})|([^{}]*,[^{}]*))\}", re.ASCII)
 
 
 def expand_braces(spec: str) -> list[str]:
-    """Expand the brace patterns of a path or URL.
+    """Expand ``{000..012}`` and ``{a,b}``, not nested, in a path or URL.
 
-    A path that exists is taken literally, and so are braces without a comma or a range and
-    the query of a URL.
+    A path that exists is taken literally, and so is the query of a URL.
     """
     if "{" not in spec or os.path.exists(spec):  # noqa: PTH110 - as is_url
         return [spec]
     path, mark, query = spec.partition("?") if is_url(spec) else (spec, "", "")
-    return [one + mark + query for one in _expand(path)]
-
-
-def _expand(text: str) -> list[str]:
-    for begin, end in _pairs(text):
-        parts = _alternatives(text[begin + 1 : end])
-        if parts is not None:
-            inner = [one for part in parts for one in _expand(part)]
-            tails = _expand(text[end + 1 :])
-            _refuse_many(len(inner) * len(tails))
-            return [text[:begin] + one + tail for one in inner for tail in tails]
-    return [text]
-
-
-def _pairs(text: str) -> Iterator[tuple[int, int]]:
-    """Iterate over the braces that close, the leftmost first."""
-    opened: list[int] = []
-    pairs = []
-    for at, letter in enumerate(text):
-        if letter == "{":
-            opened.append(at)
-        elif letter == "}" and opened:
-            pairs.append((opened.pop(), at))
-    return iter(sorted(pairs))
-
-
-def _alternatives(content: str) -> list[str] | None:
-    """Return the alternatives in the content of braces; None where these are plain letters."""
-    if numbers := _NUMBERS.fullmatch(content):
-        first, last = numbers.groups()
-        _refuse_many(int(last) - int(first) + 1)
-        # With as many digits as the bounds have, if one begins with a zero.
-        is_padded = any(len(bound) > 1 and bound[0] == "0" for bound in (first, last))
-        width = max(len(first), len(last)) if is_padded else 0
-        found = [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
-        return found or None
-    parts = [""]
-    depth = 0
-    for letter in content:
-        depth += (letter == "{") - (letter == "}")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return parts if len(parts) > 1 else None
-
-
-def _refuse_many(count: int) -> None:
-    if count > MOST_PATHS:
-        raise ValueError(f"the braces stand for {count} paths; at most {MOST_PATHS} are listed")
+    parts: list[Sequence[str]] = []
+    at, count = 0, 1
+    for found in _BRACES.finditer(path):
+        first, last, names = found.groups()
+        chosen: Sequence[str | int] = names.split(",") if names else ()
+        if not names:
+            chosen = range(int(first), int(last) + 1)
+        count *= max(1, len(chosen))
+        if count > MOST_PATHS:
+            raise ValueError(f"the braces stand for more than {MOST_PATHS} paths")
+        if chosen:
+            # With as many digits as the bounds have, if one begins with a zero.
+            bounds = (first or "", last or "")
+            is_padded = any(len(one) > 1 and one[0] == "0" for one in bounds)
+            width = max(map(len, bounds)) if is_padded else 0
+            parts += [[path[at : found.start()]], [str(one).zfill(width) for one in chosen]]
+            at = found.end()
+    parts.append([path[at:] + mark + query])
+    return ["".join(one) for one in product(*parts)]

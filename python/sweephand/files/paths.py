@@ -19,13 +19,14 @@ from sweephand.files.local import file_of, open_regular, stat_file
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote import (
     canonical,
+    describe_listed,
     describe_objects,
     info_of,
     list_folder,
     read_object,
 )
 from sweephand.files.source_file import SourceFile, is_leftover, is_passed_folder, spec_of
-from sweephand.files.urls import WEB, is_pattern, is_signed, is_url, shown, split_end
+from sweephand.files.urls import WEB, is_pattern, is_url, shown, split_end
 
 Info = Mapping[str, Any]
 
@@ -34,12 +35,10 @@ _NOTHING: Info = MappingProxyType({})
 
 @dataclass(frozen=True)
 class RemotePath:
-    """A URL with the methods of a `pathlib.Path`.
+    """A URL with the methods of a `pathlib.Path`; what a store said of it is remembered.
 
     Where it has a query or parameters it is good for one object alone: there is nothing beside
     or below it.
-    What a store said is remembered, so that all who look at a path ask once: what there is,
-    the list of a folder, and the first bytes of an object.
     """
 
     url: str = field(repr=False)
@@ -93,10 +92,6 @@ class RemotePath:
             return self._folder / name
         return self._near(f"{self.parent._base}/{name}")
 
-    def with_suffix(self, suffix: str) -> RemotePath:
-        """Return the path of the same name with another suffix."""
-        return self.with_name(self.stem + suffix)
-
     @property
     def _base(self) -> str:
         return split_end(self.url)[0]
@@ -144,21 +139,11 @@ class RemotePath:
         """Return True if it is a folder, as it was when it was first asked."""
         return self.info.get("type") == "directory"
 
-    def iterdir(self) -> Iterator[RemotePath]:
-        """Iterate over the objects of a folder, but not over its folders."""
-        return iter(self._of_kind("file"))
-
-    def folders(self) -> list[RemotePath]:
-        """Return the folders of a folder."""
-        return self._of_kind("directory")
-
-    def _of_kind(self, kind: str) -> list[RemotePath]:
-        listed = self._listing.items()
-        return [RemotePath(url, info, self) for url, info in listed if info["type"] == kind]
-
-    def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """Iterate over those objects of a folder whose names match."""
-        return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
+    def iterdir(self, kind: str = "file") -> Iterator[RemotePath]:
+        """Iterate over the objects of a folder, or over its folders ("directory")."""
+        for url, info in self._listing.items():
+            if info["type"] == kind:
+                yield RemotePath(url, info, self)
 
 
 AnyPath = Path | RemotePath
@@ -204,11 +189,8 @@ def read_file(path: AnyPath) -> bytes:
 
 def stat_all(paths: Sequence[AnyPath]) -> list[SourceFile]:
     """Look at files; many files of a store are found by a list of their folder."""
-    remote = [path for path in paths if isinstance(path, RemotePath)]
-    listed = [path for path in remote if not is_signed(path.url)]
-    folders = dict.fromkeys(path.parent.url for path in listed) if len(listed) > 1 else ()
-    listing = {url: info for folder in folders for url, info in list_folder(folder).items()}
-    objects = iter(describe_objects([path.url for path in remote], listing))
+    remote = [path.url for path in paths if isinstance(path, RemotePath)]
+    objects = iter(describe_listed(remote))
     return [stat_file(path) if isinstance(path, Path) else next(objects) for path in paths]
 
 
@@ -246,23 +228,27 @@ def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
     """Return a file, or the files of a folder without the leftovers of writers."""
     if not path.is_dir():
         return [path]
-    if isinstance(path, Path):
-        names = [one.name for one in _listed(path) if one.is_file()]
-        chosen = [name for name in names if fnmatchcase(name, pattern)]
-        return [path / name for name in sorted(chosen) if not is_leftover(name)]
-    files = [one for one in path.glob(pattern) if not is_leftover(one.name)]
-    return sorted(files, key=lambda one: one.name)
+    found: list[AnyPath] = []
+    if isinstance(path, RemotePath):
+        found += path.iterdir()
+    else:
+        found += [path / one.name for one in _listed(path) if one.is_file()]
+    chosen = (one for one in found if fnmatchcase(one.name, pattern))
+    return sorted((one for one in chosen if not is_leftover(one.name)), key=_name_of)
 
 
 def folders_at(path: AnyPath) -> list[AnyPath]:
     """Return the folders in a folder, by name; see `files_at`, without hidden ones."""
     found: list[AnyPath] = []
     if isinstance(path, RemotePath):
-        found += path.folders()
+        found += path.iterdir("directory")
     else:
         found += [path / one.name for one in _listed(path) if one.is_dir()]
-    kept = (one for one in found if not is_passed_folder(one.name))
-    return sorted(kept, key=lambda one: one.name)
+    return sorted((one for one in found if not is_passed_folder(one.name)), key=_name_of)
+
+
+def _name_of(path: AnyPath) -> str:
+    return path.name
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:

@@ -177,25 +177,32 @@ def entered(fetch: Fetch | None) -> Iterator[None]:
 
 def find_objects(urls: Sequence[str]) -> list[FileList]:
     """Find the objects that each URL names, which may be a glob; see `find_files`."""
-    folders = Counter(url.rpartition("/")[0] for url in urls if _is_listed(url))
+    literal = [url for url in urls if not is_pattern(url)]
+    described = dict(zip(literal, describe_listed(literal), strict=True))
+    return _at_once(
+        lambda url: FileList([described[url]], []) if url in described else _match(url), urls
+    )
+
+
+def describe_listed(urls: Sequence[str]) -> list[SourceFile]:
+    """Look at objects; several in a folder are found by its list, if it tells their content."""
+    listed = [
+        url for url in urls if not (_is_local(url) or is_signed(url) or url.startswith(WEB))
+    ]
+    folders = Counter(url.rpartition("/")[0] for url in listed)
     several = [folder for folder, count in folders.items() if count > 1]
     listing = {url: info for one in _at_once(list_folder, several) for url, info in one.items()}
-    return _at_once(lambda url: _find(url, listing), urls)
+    return describe_objects(urls, listing)
 
 
-def _is_listed(url: str) -> bool:
-    """Return True if the list of its folder may describe an object."""
-    is_here = url.partition("://")[0] in _LOCAL
-    return not (is_here or is_pattern(url) or is_signed(url) or url.startswith(WEB))
+def _is_local(url: str) -> bool:
+    return url.partition("://")[0] in _LOCAL
 
 
-def _find(url: str, listing: Mapping[str, Mapping[str, Any]]) -> FileList:
-    protocol, _, path = url.partition("://")
-    if protocol in _LOCAL:
-        return find_local(path) if is_pattern(url) else FileList([stat_file(path)], [])
+def _match(url: str) -> FileList:
+    if _is_local(url):
+        return find_local(url.partition("://")[2])
     store, path = open_store(url)
-    if not is_pattern(url):
-        return FileList([_describe(url, listing)], [])
     found: dict[str, Any] = retry(lambda: store.glob(path, detail=True), url)
     objects = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
     hidden = _base(path).startswith(".")  # if they are asked for
@@ -220,6 +227,8 @@ def describe_objects(
 def _describe(
     url: str, listing: Mapping[str, Mapping[str, Any]], *, trusted: bool = False
 ) -> SourceFile:
+    if _is_local(url):
+        return stat_file(url.partition("://")[2])
     store, path = open_store(url)
     info = listing.get(url, {})
     url = store.unstrip_protocol(path)
@@ -269,9 +278,8 @@ def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
 
 def canonical(url: str) -> str:
     """Return a URL in the spelling of its store's lists, and a local URL as a path."""
-    protocol, _, path = url.partition("://")
-    if protocol in _LOCAL:
-        return path
+    if _is_local(url):
+        return url.partition("://")[2]
     store, path = open_store(url)
     return str(store.unstrip_protocol(path))
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
 from sweephand.source.cursor import Cursor
-from sweephand.source.limits import Size, size_of
 from sweephand.source.loops import FOR_TORCH, WRITE_LOOP
 from sweephand.source.plan import Plan
+from sweephand.source.schedules import Size, size_of
 
 if TYPE_CHECKING:
     from sweephand.errors import DataError
@@ -62,18 +62,10 @@ class Answers:
         return self.streams[name]
 
     def corpus_positions(self, time: int | None = None) -> dict[str, int]:
-        """Return the position of a mixture in each of its corpora; nothing is read.
+        """Return how many samples of each corpus of a mixture begin before a nominal time.
 
-        Parameters
-        ----------
-        time : int, optional
-            Nominal time in samples; by default `current_position`.
-
-        Returns
-        -------
-        dict of int
-            How many samples of each corpus begin before that time, all its sweeps counted; it
-            is empty if the source has one corpus.
+        All sweeps are counted; by default the time is `current_position`. It is empty if the
+        source has one corpus.
         """
         return self.timeline.corpus_positions(self.cursor.time if time is None else time)
 
@@ -135,14 +127,7 @@ class Answers:
     ) -> Iterator[PlannedMinibatch]:
         """Iterate over the plans of `minibatches`; nothing is read, nothing moves.
 
-        Parameters
-        ----------
-        size : int, str, list or schedule
-            As in `minibatches`.
-        start : int, optional
-            Nominal time to begin at; by default `current_position`.
-        num_data_partitions, partition_index : int
-            As in `next_minibatch`.
+        ``start`` is the nominal time to begin at, by default `current_position`.
         """
         return self.timeline.minibatches(
             self.cursor.position if start is None else start,
@@ -169,34 +154,22 @@ class Answers:
 
         Parameters
         ----------
-        size : int
-            Samples in a minibatch, over all workers.
-        step : int, optional
-            Counted from 0, in steps of this size.
-        time : int, optional
-            Nominal time in samples; without step and time it is where the source is.
+        size, num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+        step, time : int, optional
+            The step of this size, counted from 0, or the nominal time; by default where the
+            source is.
         decode : callable, tokenizer, dict or list, optional
             Text of token ids: a function of a list of ids or of one id, an object with such a
             method ``decode``, or texts by id. A dict by stream name has one for each stream;
             else it holds for all streams of tokens.
         path : path, optional
             The file of HTML, which needs no other, that the page is written to as well.
-        num_data_partitions, partition_index : int
-            As in `next_minibatch`.
-
-        Returns
-        -------
-        HtmlPage
-            ``write(path)`` writes it to a file, too.
 
         Raises
         ------
         IndexError
             If the data end before the step.
-        TypeError, ValueError
-            If an argument is wrong.
-        ImportError
-            If no installed package shows sources.
         """
         from sweephand.minibatch.minibatch import make_page
 
@@ -222,12 +195,10 @@ class Answers:
 
         ``window * (1 + borders) + loads + (prefetch + 2) minibatches``. The window is
         ``num_lanes * block_chunks`` of the largest chunks, or nothing if the data are resident.
-        Minibatches made while the blocks of a window are replaced need the old and the new
-        blocks: there are as many borders as these minibatches cross, mostly one. The loads are
-        files' chunks as they are stored, held until they are decoded: one for each thread that
-        loads ahead, of a store 16; where numbers are parsed from text, one more for each thread
-        that parses. The minibatches are those ahead of the caller, the one that is asked for,
-        and the one before it; without threads none is ahead.
+        While its blocks are replaced the old and the new ones are held: there are as many
+        borders as the minibatches at hand cross, mostly one. The loads are chunks as they are
+        stored, held until they are decoded: one for each thread that loads ahead, of a store
+        16; where numbers are parsed from text, one more for each thread that parses.
         """
         return self.timeline.memory_bound(minibatch_size_in_samples)
 

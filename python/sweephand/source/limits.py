@@ -1,16 +1,11 @@
-"""The end of the timeline, and sizes of minibatches: numbers of samples that users give."""
+"""The end of the timeline, as users give it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, TypeGuard, cast
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Self
 
 from sweephand.base.checks import check_int
-
-if TYPE_CHECKING:
-    from sweephand.source.schedules import Spec
 
 
 class NamedLimit(int):
@@ -73,36 +68,3 @@ class Limits:
 def even_workers(num_lanes: int) -> list[int]:
     """Return the numbers of workers that have equally many lanes each."""
     return [count for count in range(1, num_lanes + 1) if num_lanes % count == 0]
-
-
-class SizeSchedule(Protocol):
-    """Minibatch sizes, indexed by the samples seen."""
-
-    def __getitem__(self, samples_seen: int, /) -> int:
-        """Return the size of the minibatch that begins there."""
-
-
-Size: TypeAlias = "Spec[int] | SizeSchedule"
-
-
-def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
-    """Return a size or schedule, by whichever notation it is given; epochs are sweeps."""
-    if isinstance(size, int):
-        return size
-    from sweephand.source.schedules import StepSchedule, minibatch_size_schedule
-
-    if isinstance(size, str | list | tuple):
-        size = minibatch_size_schedule(size, sweep_samples)
-    if isinstance(size, StepSchedule) and size.epoch_size is None:
-        return replace(size, epoch_size=sweep_samples)
-    return cast(int | SizeSchedule, size)
-
-
-def is_schedule(size: int | SizeSchedule) -> TypeGuard[SizeSchedule]:
-    """Return True if a size depends on the time."""
-    return hasattr(size, "__getitem__") and not isinstance(size, np.generic)
-
-
-def size_at(size: int | SizeSchedule, time: int) -> int:
-    """Return the size at a nominal time."""
-    return size[time] if is_schedule(size) else cast(int, size)

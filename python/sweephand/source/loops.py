@@ -7,13 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from sweephand.errors import SweephandHint
-from sweephand.source.limits import (
-    Size,
-    SizeSchedule,
-    is_schedule,
-    size_at,
-    size_of,
-)
+from sweephand.source.schedules import Size, SizeSchedule, is_schedule, size_at, size_of
 
 if TYPE_CHECKING:
     from sweephand import _core

@@ -23,12 +23,11 @@ from sweephand.source.limits import (
     FULL_DATA_SWEEP,
     INFINITELY_REPEAT,
     MAX_TIME,
-    SizeSchedule,
     even_workers,
-    size_at,
 )
 from sweephand.source.open_corpus import OpenCorpus, open_corpus
 from sweephand.source.options import SourceOptions
+from sweephand.source.schedules import SizeSchedule, size_at
 
 if TYPE_CHECKING:
     import numpy as np

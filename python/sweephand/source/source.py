@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from sweephand.events.event import Event
     from sweephand.loans import Desk
     from sweephand.source.events import Events
-    from sweephand.source.limits import Size
     from sweephand.source.loops import SweepLoop
+    from sweephand.source.schedules import Size
 
 
 class MinibatchSource(Answers):
@@ -43,22 +43,19 @@ class MinibatchSource(Answers):
     deserializers : Deserializer, list of them, dict of arrays, or table
         Where the data come from. A dict is that of `ArrayDeserializer`, and a DataFrame, Arrow
         table or Hugging Face Dataset goes through `ArrowDeserializer`.
-    max_samples : int
-        End of the timeline, in samples: a sequence that starts before it is delivered whole.
-        ``FULL_DATA_SWEEP`` is one sweep.
-    max_sweeps : int
-        End of the timeline, in sweeps. At most one of both limits is given.
+    max_samples, max_sweeps : int
+        End of the timeline, in samples or in sweeps; at most one is given. A sequence that
+        starts before it is delivered whole. ``FULL_DATA_SWEEP`` is one sweep.
     randomize : bool
         Shuffle every sweep; False delivers the order of the corpus.
     randomization_window_in_chunks : int
         Chunks that are open at a time over all workers. Given explicitly it holds for every
         deserializer; by default data that are resident or randomly accessible are shuffled as a
         whole, or from a million sequences of unequal lengths on within 512 chunks of 1,024
-        sequences, and all other data within 128 chunks. With a window in samples, 0 means not
-        given; alone it is refused: in CNTK it shuffles nothing, which is ``randomize=False``.
+        sequences, and all other data within 128 chunks. 0 alone is refused: in CNTK it shuffles
+        nothing, which is ``randomize=False``.
     randomization_window_in_samples : int
-        The same in samples; ``FULL_DATA_SWEEP`` shuffles all as a whole. At most one of both is
-        given.
+        The same in samples, in place of chunks; ``FULL_DATA_SWEEP`` shuffles all as a whole.
     randomization_seed : int
         In [0, 2^64).
     num_lanes : int, optional
@@ -66,10 +63,8 @@ class MinibatchSource(Answers):
         share the data.
     layout : Layout, optional
         `Ragged()` by default.
-    frame_mode : bool
-        CNTK's spelling of ``layout=Frames()``.
-    truncation_length : int
-        CNTK's spelling of ``layout=TruncatedBPTT(length)``.
+    frame_mode, truncation_length : bool, int
+        CNTK's spellings of ``layout=Frames()`` and ``layout=TruncatedBPTT(length)``.
     balance : {None, "samples", "attention"} or Attention
         None: every worker takes its lanes, or rows in turn. "samples": few sequences move so
         that shares have nearly equal numbers of samples; packed rows and sequences of a bucket
@@ -81,30 +76,28 @@ class MinibatchSource(Answers):
         Budget of damaged items that are skipped, counted and listed in `errors`.
     num_threads : int, optional
         Threads that prepare minibatches ahead; 0 prepares each in the caller's thread. By
-        default half of the cores, at least 1, which rest while a loop asks for small
-        minibatches as fast as it can: its own thread then prepares them faster.
+        default half of the cores, which rest while a loop asks for small minibatches faster
+        than they could prepare them.
     prefetch : int
         Minibatches that are prepared ahead; 0 is the same as no threads.
     memory_limit : int, optional
         In bytes. A minibatch size that would need more is refused; see `memory_bound`. So is
         a stored picture, sound or video whose header asks for more: a `DataError`.
     num_map_workers : int, optional
-        Workers that run maps of the corpus; with 0 the threads that prepare minibatches do. By
-        default as many as there are cores.
+        Workers that run maps of the corpus, by default one per core; with 0 the threads that
+        prepare minibatches do.
     map_executor : {"threads", "processes"}, optional
-        Threads are for functions that release the GIL, as decoders do; the functions that
-        processes call must be found by their names, as pickle finds them. By default threads,
-        until a second of calls has shown that a function holds the GIL, which goes on in
-        processes if it is found in a module other than the main module.
+        Threads are for functions that release the GIL, as decoders do; processes find the
+        functions by their names, as pickle does. By default threads, until a second of calls
+        has shown that a function of an importable module holds the GIL.
     map_timeout : float, optional
-        Seconds after which a map that was called for a sequence, or as many times for a batch,
-        is given up, where maps have workers: a `DataError` names both. Its process is ended, a
-        thread is abandoned.
+        Seconds per sequence after which a call of a map by a worker is given up: a `DataError`
+        names both. Its process is ended, a thread is abandoned.
     node_cache : NodeCache, optional
         A folder on a disk of this node for data read from a store, shared by its processes.
     events : list of Event, or path, optional
-        Events on the timeline: `list(source.events)` of another source, or a JSON file that
-        keeps them: events added by `events` of the source are written there at once.
+        Events on the timeline: `list(source.events)` of another source, or a JSON file, to
+        which events that are added are written at once.
 
     Raises
     ------
@@ -161,11 +154,9 @@ class MinibatchSource(Answers):
             Key of the result to stream name or info; by default every stream under its name.
         device : torch device or str, optional
             Default device of ``MinibatchData.torch()``.
-        num_data_partitions : int
-            Workers that share every minibatch. All of them must ask for the same size at the
-            same nominal time.
-        partition_index : int
-            Which of them asks, in ``[0, num_data_partitions)``.
+        num_data_partitions, partition_index : int
+            Workers that share every minibatch, and which of them asks. All must ask for the
+            same size at the same nominal time.
 
         Returns
         -------
@@ -205,12 +196,7 @@ class MinibatchSource(Answers):
             is read as `minibatch_size_schedule` does, its epochs are sweeps. A schedule is
             asked for ``size[time]``, the nominal time.
         num_data_partitions, partition_index : int
-            As in `next_minibatch`.
-
-        Raises
-        ------
-        ValueError
-            If an argument is wrong.
+            As in `next_minibatch`, as are errors.
         """
         sizes = checked_size(self._cursor, size, num_data_partitions, partition_index)
         return loop(self._cursor, sizes, num_data_partitions, partition_index)
@@ -221,14 +207,8 @@ class MinibatchSource(Answers):
         """Return a sweep from here, or the rest of a sweep, to loop over.
 
         No minibatch reaches over the end of the sweep. The next loop is the next sweep; after a
-        ``break`` the next one goes on after it. Limits of the source end it sooner.
-
-        Parameters
-        ----------
-        size : int, str, list or schedule
-            As in `minibatches`.
-        num_data_partitions, partition_index : int
-            As in `next_minibatch`.
+        ``break`` the next one goes on after it. Limits of the source end it sooner. Parameters
+        and errors are those of `minibatches`.
 
         Returns
         -------
@@ -237,8 +217,6 @@ class MinibatchSource(Answers):
 
         Raises
         ------
-        ValueError
-            If an argument is wrong.
         RuntimeError
             When a loop begins and the source has ended.
 
@@ -334,8 +312,7 @@ class MinibatchSource(Answers):
         """End the threads and give back memory; arrays that were handed out stay valid.
 
         A thread that waits for a minibatch gets an error. Code that makes a chunk is waited
-        for, but no more than 10 seconds: then a RuntimeWarning names it, the source counts as
-        closed, and its threads end when that code does.
+        for, but no more than 10 seconds: then a RuntimeWarning names it.
         """
         self._cursor.close()
 

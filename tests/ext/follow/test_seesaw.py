@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweephand as sh
-from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate
+from sweephand.source.schedules import Schedule, mean_gradient_rate
 
 factors = st.floats(1.0, 30.0)
 falls = st.lists(st.tuples(st.integers(1, 60), factors), min_size=1, max_size=6)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from sweephand.source.formula import Formula
 from sweephand.source.schedules import (
     Follows,
-    Formula,
     FormulaSchedule,
     Schedule,
     Spec,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sweephand.base.checks import check_int, check_number
+from sweephand.base.checks import check_choice, check_int, check_number
 from sweephand.errors import ArgumentTypeError
 
 # How far a piece has come from its first value to its last, by its share of samples in [0, 1].
@@ -43,8 +43,7 @@ class Formula:
     def __post_init__(self) -> None:
         ends = [0]
         for shape, end, _ in self.pieces:
-            if shape not in SHAPES:
-                raise ValueError(f"a shape must be {' or '.join(SHAPES)}, got {shape!r:.100}")
+            check_choice("a shape", shape, *SHAPES)
             if check_int("the end of a piece", end) <= ends[-1]:
                 raise ValueError(
                     f"a formula must end after the one before it, which ends at {ends[-1]} "
@@ -110,11 +109,6 @@ def warmup(num_samples: int, start: float = 0.0) -> Formula:
     start : float
         The value at 0 samples, in [0, 1]; after another formula the value of that holds.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
     Examples
     --------
     >>> import sweephand as sh
@@ -138,11 +132,6 @@ def cosine(num_samples: int, floor: float = 0.0) -> Formula:
         whole training, a warm-up included.
     floor : float
         The last value, in [0, 1]: a part of the highest one.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
 
     Examples
     --------
@@ -180,16 +169,6 @@ def warmup_stable_decay(
         How many of them, at the beginning and in the end, it rises and falls.
     floor : float
         The last value, in [0, 1]: a part of the highest one.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
-    References
-    ----------
-    Hu et al. 2024, "MiniCPM: unveiling the potential of small language models with scalable
-    training strategies".
 
     Examples
     --------
