@@ -186,7 +186,7 @@ def test_a_source_is_true_and_says_what_it_is() -> None:
     assert said.startswith(
         "MinibatchSource(20 sequences, 97 samples a sweep; x: int64; Padded("
     )
-    assert f"at nominal time {source.current_position}, in sweep 0" in said
+    assert f"at nominal time {source.current_position})" in said
     assert said == repr(pickle.loads(pickle.dumps(source)))
     corpus = source.timeline.options.opened_from[0]
     assert repr(corpus) == "ArrayDeserializer(array, 20 sequences; x: int64)"

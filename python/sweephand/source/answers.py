@@ -216,23 +216,20 @@ class Answers:
             ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by
             callers for minibatches that were not ready; ``made_ahead``, the minibatches that
             threads began, and ``serves_ahead``, True unless the caller's thread makes its own
-            now; what all threads of the source took:
-            ``read_seconds`` waiting while data were read, for a disk, a network or a lock,
-            ``decode_seconds`` making chunks of them and ``assemble_seconds`` minibatches;
+            now. Of all threads of the source: ``read_seconds`` waiting for a disk, a network or
+            a lock, ``decode_seconds`` making chunks and ``assemble_seconds`` minibatches;
             ``bytes_assembled``; ``chunks_loaded``, ``chunk_hits``, ``bytes_loaded`` and
-            ``bytes_held`` of chunks that are not resident;
-            ``fill_ratio``, samples over the cells of dense arrays so far. Per sweep:
-            ``samples_in``, all that are served or ``dropped_samples`` of those too long for the
-            layout; ``dropped_sequences`` by a join or the layout, and ``split_sequences`` with
-            ``split_samples``. With a
-            `NodeCache` also the ranges of objects that this process has found in it and not,
-            ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
-            ``cache_bytes_fetched`` from the store, ``cache_evictions`` to make room, and
-            ``cache_damaged`` entries, which were fetched again. Of a mixture
-            ``share_of_<corpus>``, of all samples before the position. Of maps
-            ``mapped_by_caller``, ``mapped_by_threads`` and
-            ``mapped_by_processes``, sequences, and what decides: ``map_seconds`` that a call
-            takes, and ``map_locked``, the part of a call in which others wait for the GIL.
+            ``bytes_held`` of chunks that are not resident; ``fill_ratio``, samples over the
+            cells of dense arrays. Per sweep: ``samples_in`` = ``samples_served`` +
+            ``dropped_samples``; ``dropped_sequences`` by a join or the layout, and
+            ``split_sequences`` with ``split_samples``. With a `NodeCache` also the ranges of
+            objects that were in it and not, ``cache_hits`` and ``cache_misses``, with
+            ``cache_bytes_read`` from the disk and ``cache_bytes_fetched`` from the store,
+            ``cache_evictions`` to make room, and ``cache_damaged`` entries, which were fetched
+            again. Of a mixture ``share_of_<corpus>``, of all samples before the position. Of
+            maps the sequences ``mapped_by_caller``, ``mapped_by_threads`` and
+            ``mapped_by_processes``; ``map_seconds`` that a call takes, and ``map_locked``, the
+            part of it in which others wait for the GIL.
         """
         long = self.timeline.opened.long
         return {
@@ -261,27 +258,12 @@ class Answers:
         return (
             f"{type(self).__name__}({self.num_sequences_per_sweep} sequences, "
             f"{self.num_samples_per_sweep} samples a sweep; {streams}; {plan.layout!r}; "
-            f"{self._place()})"
+            f"at nominal time {self.cursor.time})"
         )
-
-    def _place(self) -> str:
-        time = self.cursor.time
-        place = f"at nominal time {time}"
-        if not self.timeline.corpus.has_sweeps:
-            return place
-        return f"{place}, in sweep {time // self.num_samples_per_sweep}"
 
 
 def twin_of(plan: Plan, layout: Layout | None = None) -> Cursor:
-    """Return a cursor at the start of the same timeline, without threads of its own.
-
-    Parameters
-    ----------
-    plan : Plan
-        It is opened anew, and left as it is.
-    layout : Layout, optional
-        Another layout, in place of its own.
-    """
+    """Return a cursor at the start of the same timeline, opened anew, without threads."""
     changes: dict[str, Any] = {"num_threads": 0, "num_map_workers": 0}
     if layout is not None:
         changes |= {"layout": layout, "frame_mode": False, "truncation_length": 0}

@@ -93,26 +93,14 @@ class _Delivery:
 
 
 class Cursor:
-    """The place of a run on a plan, and the delivery of minibatches from there.
+    """The place of a run on a plan, whose corpus it closes, and the delivery from there.
 
     Safe for several threads, and in a process that is forked from that of the cursor.
-
-    Parameters
-    ----------
-    plan : Plan
-        Its corpus is closed with the cursor.
-
-    Attributes
-    ----------
-    lender : Lender or None
-        The desk that lends its sequences, if there is one.
-    has_run_out : bool
-        A loop over minibatches has come to the end of data.
     """
 
     def __init__(self, plan: Plan) -> None:
-        self.lender: Lender | None = None
-        self.has_run_out = False
+        self.lender: Lender | None = None  # the desk that lends its sequences
+        self.has_run_out = False  # a loop over minibatches has come to the end of data
         self._closed = False
         self._earlier: list[_core.engine.EngineStats] = []
         self._last: tuple[tuple[int, int, int, bool], _core.compose.Request] | None = None
@@ -205,35 +193,17 @@ class Cursor:
         return self._engine.time if self.lender is None else self.lender.position
 
     def go_to(self, position: Position) -> None:
-        """Go to where a minibatch begins.
-
-        Raises
-        ------
-        ValueError
-            If the plan has no such place.
-        """
+        """Go to where a minibatch begins; ValueError if the plan has no such place."""
         self.check_serves()
         self._own().resume(position.to_core())
 
     def go_to_time(self, time: int) -> None:
-        """Go to a nominal time, from inside a sequence to the start of the next sequence.
-
-        Raises
-        ------
-        ValueError
-            If it is none.
-        """
+        """Go to a nominal time, from inside a sequence to the start of the next sequence."""
         check_int("current_position", time, 0, MAX_TIME)
         self.go_to(Position(time))
 
     def follow(self, plan: Plan) -> None:
-        """Go on from the same place by another plan.
-
-        Raises
-        ------
-        ValueError
-            If it has no such place, or cannot be served: nothing is changed.
-        """
+        """Go on from the same place by another plan; nothing is changed if that cannot be."""
         position, old, before = self.position, self._own(), self._delivery
         is_opened = plan.opened is not before.plan.opened
         try:
@@ -257,7 +227,31 @@ class Cursor:
 
     def stats(self) -> dict[str, float]:
         """Return counts of the samples that this process has delivered, and their timings."""
-        counts = counts_of([*self._earlier, self._own().stats()])
+        engines = [*self._earlier, self._own().stats()]
+
+        def total(count: Callable[[_core.engine.EngineStats], int]) -> int:
+            return sum(map(count, engines))
+
+        cells, samples = total(lambda one: one.cells), total(lambda one: one.samples)
+        read = total(lambda one: one.load.waited_ns + one.write.waited_ns)
+        decoded = total(lambda one: one.load.total_ns - one.load.waited_ns)
+        assembled = total(lambda one: one.write.total_ns - one.write.waited_ns)
+        counts = {
+            "minibatches": total(lambda one: one.minibatches),
+            "samples": samples,
+            "waited_seconds": total(lambda one: one.waited_ns) * 1e-9,
+            "made_ahead": total(lambda one: one.made_ahead),
+            "serves_ahead": engines[-1].serves_ahead,
+            "read_seconds": read * 1e-9,
+            "decode_seconds": decoded * 1e-9,
+            "assemble_seconds": assembled * 1e-9,
+            "bytes_assembled": total(lambda one: one.bytes_assembled),
+            "chunks_loaded": total(lambda one: one.chunks_loaded),
+            "chunk_hits": total(lambda one: one.chunk_hits),
+            "bytes_loaded": total(lambda one: one.bytes_loaded),
+            "bytes_held": engines[-1].bytes_held,
+            "fill_ratio": samples / cells if cells else 1.0,
+        }
         shares = self.plan.shares(self._engine.time)
         cache = self._delivery.cache
         return {**counts, **(cache.stats() if cache is not None else {}), **shares}
@@ -303,32 +297,6 @@ class Cursor:
             self._engine = self._delivery.make_engine()
             self._engine.resume(position)
         return self._engine
-
-
-def counts_of(engines: Sequence[_core.engine.EngineStats]) -> dict[str, float]:
-    """Return the summed counts and timings of consecutive engines."""
-
-    def total(count: Callable[[_core.engine.EngineStats], int]) -> int:
-        return sum(map(count, engines))
-
-    cells, samples = total(lambda one: one.cells), total(lambda one: one.samples)
-    read = total(lambda one: one.load.waited_ns + one.write.waited_ns)
-    return {
-        "minibatches": total(lambda one: one.minibatches),
-        "samples": samples,
-        "waited_seconds": total(lambda one: one.waited_ns) * 1e-9,
-        "made_ahead": total(lambda one: one.made_ahead),
-        "serves_ahead": engines[-1].serves_ahead,
-        "read_seconds": read * 1e-9,
-        "decode_seconds": total(lambda one: one.load.total_ns - one.load.waited_ns) * 1e-9,
-        "assemble_seconds": total(lambda one: one.write.total_ns - one.write.waited_ns) * 1e-9,
-        "bytes_assembled": total(lambda one: one.bytes_assembled),
-        "chunks_loaded": total(lambda one: one.chunks_loaded),
-        "chunk_hits": total(lambda one: one.chunk_hits),
-        "bytes_loaded": total(lambda one: one.bytes_loaded),
-        "bytes_held": engines[-1].bytes_held,
-        "fill_ratio": samples / cells if cells else 1.0,
-    }
 
 
 class ChunkUses:

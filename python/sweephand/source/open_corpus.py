@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.join import join
@@ -39,7 +40,14 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
     ledger = Ledger(options.max_errors)
     workers = MapWorkers(options.map_workers, options.map_executor, options.map_timeout)
     try:
-        opening = _opening(options, events, ledger, workers)
+        opening = OpenContext(
+            ledger=ledger,
+            seed=options.randomization_seed,
+            workers=workers,
+            map_versions=events.map_versions,
+            missing=options.missing,
+            memory_limit=options.memory_limit,
+        )
         joined = _joined(options, opening)
         layout = options.chosen_layout
         check_lengths(layout, joined)
@@ -59,18 +67,11 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
         served, long = treat_loaded(layout, served, long)
         check_lengths(layout, served)
         corpus = options.window.in_chunks(served)
-        opened = OpenCorpus(
-            corpus=corpus,
-            long=long,
-            layout=layout.settle(corpus.core, corpus.counts),
-            window=options.window.of(served),
-            ledger=ledger,
-            workers=workers,
-        )
+        layout = layout.settle(corpus.core, corpus.counts)
+        return OpenCorpus(corpus, long, layout, options.window.of(served), ledger, workers)
     except BaseException:
         workers.close()
         raise
-    return opened
 
 
 def lay_out(
@@ -87,19 +88,6 @@ def lay_out(
 
         whole = whole.each(lambda one: with_loss_masks(one, opening))
     return whole
-
-
-def _opening(
-    options: SourceOptions, events: EventList, ledger: Ledger, workers: MapWorkers
-) -> OpenContext:
-    return OpenContext(
-        ledger=ledger,
-        seed=options.randomization_seed,
-        workers=workers,
-        map_versions=events.map_versions,
-        missing=options.missing,
-        memory_limit=options.memory_limit,
-    )
 
 
 def _joined(options: SourceOptions, opening: OpenContext) -> Corpus:
@@ -230,9 +218,8 @@ def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
     found = _core.index.find_long(corpus.core, limit.longest)
     if found.num_sequences == 0:
         return corpus, LongSequences()
-    counts = (found.num_sequences, found.num_samples)
     if limit.policy == "split":
-        return corpus, LongSequences(0, 0, *counts)
+        return corpus, LongSequences(0, 0, found.num_sequences, found.num_samples)
     longest = corpus.ids.names(np.array([found.sequence], np.uint64))[0]
     message = (
         f"{found.num_sequences} of {corpus.num_sequences} sequences have more samples than "
@@ -240,10 +227,8 @@ def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
     )
     if limit.policy == "error":
         raise ValueError(f"{message}; {limit.advice}")
-    if found.num_sequences == corpus.num_sequences:
-        raise ValueError(f"nothing is left: {message}")
     sizes = corpus.core.sizes(0, corpus.num_sequences)
-    return corpus.keep(sizes <= limit.longest), LongSequences(*counts)
+    return _without(corpus, sizes > limit.longest, LongSequences(), message)
 
 
 def treat_loaded(
@@ -266,13 +251,19 @@ def treat_loaded(
             raise ValueError(
                 f"{message}; raise the limit, or take over_limit='drop' or 'alone'"
             )
-        if is_over.all():
-            raise ValueError(f"nothing is left: {message}")
-        sizes = corpus.core.sizes(0, corpus.num_sequences)[is_over]
-        long = replace(
-            long,
-            dropped_sequences=long.dropped_sequences + len(sizes),
-            dropped_samples=long.dropped_samples + int(sizes.sum(dtype=np.int64)),
-        )
-        corpus = corpus.keep(~is_over)
+        corpus, long = _without(corpus, is_over, long, message)
     return corpus, long
+
+
+def _without(
+    corpus: Corpus, is_left_out: NDArray[np.bool_], long: LongSequences, message: str
+) -> tuple[Corpus, LongSequences]:
+    if is_left_out.all():
+        raise ValueError(f"nothing is left: {message}")
+    sizes = corpus.core.sizes(0, corpus.num_sequences)[is_left_out]
+    long = replace(
+        long,
+        dropped_sequences=long.dropped_sequences + len(sizes),
+        dropped_samples=long.dropped_samples + int(sizes.sum(dtype=np.int64)),
+    )
+    return corpus.keep(~is_left_out), long

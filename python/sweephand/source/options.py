@@ -128,53 +128,33 @@ class SourceOptions:
     def __post_init__(self) -> None:
         self._check()
         # Not the user's own, which may be read only once.
-        self._set(deserializers=deserializers_of(self.deserializers))
-
-    def _set(self, **fields: object) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "deserializers", deserializers_of(self.deserializers))
 
     def _check(self) -> None:
-        _ = self.limits, self.window, self.chosen_layout
-        check_int("randomization_seed", self.randomization_seed, 0, 2**64)
-        check_int("max_errors", self.max_errors, 0, 2**63)
-        check_int("prefetch", self.prefetch, 0, 2**16)
-        self._check_balance()
+        _ = self.limits, self.window
+        layout = self.chosen_layout
+        for name, least, bound in _BOUNDS:
+            value = getattr(self, name)
+            if value is not None or getattr(type(self), name) is not None:  # by default
+                check_int(name, value, least, bound)
         check_choice("missing", self.missing, "error", "drop")
-        if self.memory_limit is not None:
-            check_int("memory_limit", self.memory_limit, 1, 2**63)
-        self._check_node_cache()
-        check_int("num_lanes", self.lanes, 1, 2**16)
-        if self.num_threads is not None:
-            check_int("num_threads", self.num_threads, 0, 2**10)
-        if self.num_map_workers is not None:
-            check_int("num_map_workers", self.num_map_workers, 0, 2**10)
-        if self.map_executor is not None:
-            check_choice("map_executor", self.map_executor, "threads", "processes")
-        if (
-            self.map_timeout is not None
-            and not check_number("map_timeout", self.map_timeout) > 0
-        ):
-            raise ValueError(f"map_timeout must be above 0 seconds, got {self.map_timeout:g}")
-        if self.map_timeout is not None and self.num_map_workers == 0:
+        check_choice("map_executor", self.map_executor, "threads", "processes", None)
+        seconds = self.map_timeout
+        if seconds is not None and not check_number("map_timeout", seconds) > 0:
+            raise ValueError(f"map_timeout must be above 0 seconds, got {seconds:g}")
+        if seconds is not None and self.num_map_workers == 0:
             raise ValueError("map_timeout needs num_map_workers of at least 1")
-
-    def _check_node_cache(self) -> None:
         # By a method, as few import the class.
         if self.node_cache is not None and not isinstance(self.node_cache, ChunkCache):
             raise TypeError(f"node_cache must be an sh.NodeCache, got {shown(self.node_cache)}")
-
-    def _check_balance(self) -> None:
-        if cost_of(self.balance) is None:
-            return
-        layout = self.chosen_layout
-        if layout.rows_go_on:
-            kind = type(layout).__name__
-            raise ValueError(f"balance is for shares that may change: rows of {kind} go on")
-        if layout.fits_in_order and not self.randomize:
-            raise ValueError(
-                "balance needs randomize=True: unshuffled sequences are dealt in turn"
-            )
+        if cost_of(self.balance) is not None:
+            if layout.rows_go_on:
+                kind = type(layout).__name__
+                raise ValueError(f"balance is for shares that may change: rows of {kind} go on")
+            if layout.fits_in_order and not self.randomize:
+                raise ValueError(
+                    "balance needs randomize=True: unshuffled sequences are dealt in turn"
+                )
 
     @property
     def limits(self) -> Limits:
@@ -249,6 +229,15 @@ class SourceOptions:
         return {**options, "layout": layout, "balance": balance}
 
 
+_BOUNDS = (
+    ("randomization_seed", 0, 2**64),
+    ("num_lanes", 1, 2**16),
+    ("max_errors", 0, 2**63),
+    ("num_threads", 0, 2**10),
+    ("prefetch", 0, 2**16),
+    ("memory_limit", 1, 2**63),
+    ("num_map_workers", 0, 2**10),
+)
 _OF_MINIBATCHES = (
     "max_samples",
     "max_sweeps",

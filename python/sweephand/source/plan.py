@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_int
@@ -30,28 +34,13 @@ from sweephand.source.options import SourceOptions
 from sweephand.source.schedules import SizeSchedule, size_at
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sweephand.corpus.corpus import Corpus
+    from sweephand.corpus.reader import Reader
     from sweephand.corpus.streams import StreamInfo
     from sweephand.layouts import Layout
     from sweephand.minibatch.share import PlannedMinibatch
-    from sweephand.source.options import SourceOptions, Window
+    from sweephand.source.options import Window
     from sweephand.source.state import State
-
-
-def effects_of(events: EventList, options: SourceOptions, opened: OpenCorpus) -> Effects:
-    """Return the effects of events on the timeline of a corpus."""
-    effects = Effects(opened.corpus)
-    for event in events.in_time:
-        try:
-            effects = effects.after(event, options, opened)
-        except (KeyError, TypeError, ValueError) as error:
-            reason = error.args[0] if error.args else error
-            raise ValueError(f"the event {event.name!r} at {event.at}: {reason}") from error
-    skips = _joined([(one.at, one.stop) for one in events if isinstance(one, Skip)])
-    return replace(effects, skips=tuple(skips))
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -111,33 +100,19 @@ class Plan:
     """The sweeps of a corpus, laid on nominal time, changed by events and cut into minibatches.
 
     It is immutable and reads no data: any number of threads may ask it.
-
-    Attributes
-    ----------
-    options : SourceOptions
-    opened : OpenCorpus
-        The corpus before events change it, with its layout and window.
-    events : EventList
-    crosses_sweeps : bool
-        A minibatch may hold the end of one sweep and the beginning of the next.
     """
 
     options: SourceOptions
-    opened: OpenCorpus
+    opened: OpenCorpus  # before events change it, with its layout and window
     events: EventList
+    # a minibatch may hold the end of one sweep and the beginning of the next
     crosses_sweeps: bool = True
 
     @classmethod
     def open(
         cls, options: SourceOptions, events: EventList, *, crosses_sweeps: bool = True
     ) -> Plan:
-        """Open the corpus of the options.
-
-        Raises
-        ------
-        ValueError
-            If options or events do not fit the corpus.
-        """
+        """Open the corpus of the options; ValueError if it does not fit these or the events."""
         opened = open_corpus(options, events)
         try:
             return cls(options, opened, events, crosses_sweeps)
@@ -149,15 +124,7 @@ class Plan:
         _ = self.limit  # an event that does not fit is an error here
 
     def with_events(self, events: EventList) -> Plan:
-        """Return the plan of the same corpus with other events.
-
-        Its corpus is opened anew if versions of maps are others.
-
-        Raises
-        ------
-        ValueError
-            If an event does not fit the corpus or the layout.
-        """
+        """Return the plan with other events; other versions of maps open the corpus anew."""
         if events.opening != self.events.opening:
             return Plan.open(self.options, events, crosses_sweeps=self.crosses_sweeps)
         return replace(self, events=events)
@@ -165,9 +132,15 @@ class Plan:
     @cached_property
     def effects(self) -> Effects:
         """The effects of the events."""
-        if not self.events:
-            return Effects(self.opened.corpus)
-        return effects_of(self.events, self.options, self.opened)
+        effects = Effects(self.opened.corpus)
+        for event in self.events.in_time:
+            try:
+                effects = effects.after(event, self.options, self.opened)
+            except (KeyError, TypeError, ValueError) as error:
+                reason = error.args[0] if error.args else error
+                raise ValueError(f"the event {event.name!r} at {event.at}: {reason}") from error
+        skips = _joined([(one.at, one.stop) for one in self.events if isinstance(one, Skip)])
+        return replace(effects, skips=tuple(skips))
 
     @property
     def corpus(self) -> Corpus:
@@ -241,12 +214,39 @@ class Plan:
         return self.layout.fits_in_order and self.options.randomize
 
     def memory_bound(self, size: int) -> int:
-        """Return about how many bytes a source holds at most for minibatches of a size."""
-        from sweephand.source.memory import memory_bound
+        """Return about how many bytes are held at most; see `MinibatchSource.memory_bound`."""
+        corpus, layout = self.opened.corpus, self.layout
+        size = min(size, corpus.core.num_samples)
+        first = min(corpus.chunk_starts.bounds(0)[1], _FEW_SEQUENCES)
+        cells = layout.num_cells(size, lambda: corpus.core.sizes(0, first))
+        # Masks and marks of every cell of a stream.
+        is_dense = layout.form is not _core.engine.Form.RAGGED
+        marks = (is_dense + 8 * layout.has_segments) * len(corpus.streams)
+        ahead = self.options.prefetch if self.options.threads else 0
+        held = int((ahead + 2) * cells * (corpus.sample_bytes + marks))
+        return held if corpus.resident else held + self._window_bytes(size)
 
-        return memory_bound(
-            self.opened.corpus, self.layout, self.options, self.open_chunks, size
-        )
+    def _window_bytes(self, size: int) -> int:
+        corpus, num_threads = self.opened.corpus, self.options.threads
+        num_chunks = len(corpus.chunk_starts)
+        window = min(num_chunks, self.open_chunks)
+        window_samples = corpus.core.num_samples * window / num_chunks
+        made_at_once = size * (num_threads + 1)
+        at_hand = self.layout.samples_at_hand(math.ceil(window_samples))
+        ahead = _LOADED_AHEAD if num_threads and corpus.readers[0].load_threads else 0
+        borders = math.ceil((made_at_once + at_hand) / window_samples + ahead)
+        chunks = min(num_chunks, window * (1 + borders))
+        loads = min(chunks, corpus.stored_loads if num_threads else 1)
+        if any(reader.is_parsed for reader in corpus.readers):
+            # Columns grow by doubling, in each thread that parses and in the caller's.
+            loads += min(loads, num_threads + 1)
+        # The largest chunk, with its share of the plans. Values are known from what is stored
+        # or, where they are parsed, from their number and type.
+        sequences = corpus.chunk_sequences.astype(np.float64)
+        samples = corpus.sizing.chunk_samples.astype(np.float64)
+        block = _WORD * sequences
+        largest = block + sum(_bytes_of(one, sequences, samples) for one in corpus.readers)
+        return int((chunks + loads) * (int(largest.max()) + 1))
 
     @cached_property
     def contents(self) -> Contents:
@@ -445,6 +445,39 @@ class Plan:
         for name in ("position", "progress", "version"):
             del described[name]
         return {**described, "ids": corpus.ids.fingerprint(corpus.num_sequences)}
+
+
+_FEW_SEQUENCES = 10_000
+_LOADED_AHEAD = 0.25  # of a window: cpp/engine/engine.hpp
+_WORD = 8  # bytes of an offset, of a number as it is parsed, and of a place in a block
+_MOST_GROWTH = 8  # of numbers that are parsed: a byte of a record is a word
+_ROOM = 1.25  # a column that grew gives back what is more than a quarter
+_SPARSE_GROWTH = 3  # a pair of four bytes is a word and an index of four
+
+Counts = NDArray[np.float64]
+
+
+def _bytes_of(reader: Reader, sequences: Counts, samples: Counts) -> Counts:
+    stored = samples * reader.sample_bytes
+    offsets = np.zeros_like(stored)
+    numbers = np.zeros_like(stored)
+    for info in reader.streams:
+        counts = sequences if info.is_single else samples
+        offsets += 0 if info.is_single else _WORD * (sequences + 1)
+        if info.is_variable:
+            offsets += _WORD * (counts + 1)
+        else:
+            least = _WORD if info.dtype.kind in "biu" else reader.float_bytes
+            word = max(least, info.dtype.itemsize)
+            numbers += counts * math.prod(info.shape) * word
+    if not reader.is_parsed:
+        return stored + offsets
+    parsed = np.minimum(numbers, _MOST_GROWTH * stored)
+    if any(info.is_sparse for info in reader.streams):
+        parsed += _SPARSE_GROWTH * stored
+    elif any(info.is_bytes for info in reader.streams):
+        parsed += stored
+    return _ROOM * (np.maximum(stored, parsed) + offsets)
 
 
 _OF_A_CORPUS = 10  # the purpose of a key: docs/order.md, "Mixtures"

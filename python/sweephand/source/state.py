@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -61,31 +61,34 @@ class State:
 
     @classmethod
     def at_start(
-        cls,
-        corpus: Corpus,
-        layout: Layout,
-        options: SourceOptions,
-        window: Window,
+        cls, corpus: Corpus, layout: Layout, options: SourceOptions, window: Window
     ) -> Self:
         """Return the state of a source that has delivered nothing."""
         one_block = window.chunks == 0 and window.samples == 0
         sizes_known = corpus.sizing.fingerprinted
         depends_on_chunks = (options.randomize and not one_block) or not sizes_known
         names, digests = zip(*map(split_digest, corpus.names), strict=True)
+        functions = [f"{name} {one}" for name, one in zip(names, digests, strict=True) if one]
+        core = corpus.core
+        counts = f"{core.num_sequences} sequences, {core.num_samples} samples"
         return cls(
             position=0,
             progress=[],
             order_version=ORDER_VERSION,
             names=described(*names),
             streams=described(*(info.describe() for info in corpus.streams)),
-            sizes=_sizes_of(corpus.core) if sizes_known else "",
-            chunks=_chunks_of(corpus.core) if depends_on_chunks else "",
+            sizes=f"{counts} #{core.fingerprint_sizes()[:_DIGITS]}" if sizes_known else "",
+            chunks=(
+                f"{core.num_chunks} chunks #{core.fingerprint_chunks()[:_DIGITS]}"
+                if depends_on_chunks
+                else ""
+            ),
             randomize=options.randomize,
             seed=options.randomization_seed,
             window=str(window),
             num_lanes=options.lanes,
             layout=described(layout.describe()),
-            functions=_describe_functions(names, digests),
+            functions=described(_PYTHON, *functions) if functions else "",
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,10 +102,8 @@ class State:
         if not isinstance(state, Mapping):
             raise StateError(f"a state must be a dict, got {type(state).__name__}")
         if state.get("version", STATE_VERSION) != STATE_VERSION:
-            raise StateError(
-                f"the state has version {state['version']!r}, "
-                f"this library reads {STATE_VERSION}"
-            )
+            found = state["version"]
+            raise StateError(f"the state has version {found!r}, not {STATE_VERSION}")
         wanted = _kinds()
         for name, kind in wanted.items():
             if name in _OPTIONAL and name not in state:
@@ -113,20 +114,18 @@ class State:
                 raise StateError(
                     f"the state's {name!r} must be of type {kind.__name__}, got {state[name]!r}"
                 )
-        unknown = set(state) - set(wanted)
+        unknown = sorted(map(repr, set(state) - set(wanted)))
         if unknown:
-            raise StateError(
-                f"the state has unknown keys: {', '.join(map(repr, sorted(map(str, unknown))))}"
-            )
-        if not 0 <= state["position"] < 2**63:
-            raise StateError(
-                f"the state's 'position' must be in [0, 2^63), got {state['position']}"
-            )
-        for number in state["progress"]:
-            if type(number) is not int or not 0 <= number < 2**63:
-                raise StateError(
-                    f"the state's 'progress' must be integers in [0, 2^63), got {number!r}"
-                )
+            raise StateError(f"the state has unknown keys: {', '.join(unknown)}")
+        for name, numbers in (
+            ("position", [state["position"]]),
+            ("progress", state["progress"]),
+        ):
+            for number in numbers:
+                if type(number) is not int or not 0 <= number < 2**63:
+                    raise StateError(
+                        f"the state's {name!r} must be in [0, 2^63), got {number!r}"
+                    )
         return cls(**state)
 
     def check_same_order(self, here: State, events: EventList) -> None:
@@ -151,20 +150,6 @@ class State:
 def _kinds() -> dict[str, type]:
     """Return the type of every field."""
     return {name: _TYPES[kind] for name, kind in State.__annotations__.items()}
-
-
-def _sizes_of(corpus: _core.index.Corpus) -> str:
-    words = f"{corpus.num_sequences} sequences, {corpus.num_samples} samples"
-    return f"{words} #{corpus.fingerprint_sizes()[:_DIGITS]}"
-
-
-def _chunks_of(corpus: _core.index.Corpus) -> str:
-    return f"{corpus.num_chunks} chunks #{corpus.fingerprint_chunks()[:_DIGITS]}"
-
-
-def _describe_functions(names: Sequence[str], digests: Sequence[str]) -> str:
-    own = [f"{name} {one}" for name, one in zip(names, digests, strict=True) if one]
-    return described(_PYTHON, *own) if own else ""
 
 
 def _difference(name: str, ours: object, theirs: object) -> str:
