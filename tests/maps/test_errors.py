@@ -81,7 +81,6 @@ def test_a_later_output_of_another_kind_is_told() -> None:
 
 def test_arguments_are_checked() -> None:
     for arguments, told in [
-        ({"name": ""}, "must not be empty"),
         ({"version": -1}, "version must be"),
         ({"size": "other"}, "size must be 'same', 'measured' or a function"),
     ]:

@@ -95,7 +95,7 @@ def _masks_of(
     beside: Mapping[str, StreamInfo],
 ) -> LossMasks:
     runs: list[LossMasks] = []
-    numbers: list[NDArray[np.uint64]] = []
+    counts = np.zeros(corpus.num_sequences, np.int64)  # damaged sequences have no runs
     stored = StoredStreams(corpus)
     for which, batch in batches(corpus, opening):
         sequences = stored.sequences_of(batch)
@@ -113,8 +113,9 @@ def _masks_of(
             else:
                 weights = spread_weights(values, np.diff(own), np.diff(offsets))
         runs.append(runs_of(is_on, offsets, weights))
-        numbers.append(which)
-    return _in_order(runs, numbers, corpus.num_sequences)
+        counts[which] = runs[-1].counts
+    joined = concat_masks(runs)  # as a pass is in storage order
+    return LossMasks(offsets_of(counts), joined.bounds, joined.weights)
 
 
 def _check(
@@ -198,34 +199,17 @@ def _error(
     return DataError(reason, stream=stream.name, sequence=name)
 
 
-def _in_order(
-    runs: Sequence[LossMasks], numbers: Sequence[NDArray[np.uint64]], count: int
-) -> LossMasks:
-    """Return the runs by the numbers of their sequences; those that are damaged have none."""
-    counts = np.zeros(count, np.int64)
-    for which, one in zip(numbers, runs, strict=True):
-        counts[which] = one.counts
-    # A pass is in storage order.
-    joined = concat_masks(runs)
-    return LossMasks(offsets_of(counts), joined.bounds, joined.weights)
-
-
 _MOST_ITEMS = 2**32 - 2
 
 
 def check_carried(streams: Iterable[StreamInfo], names: Iterable[str]) -> None:
-    """Raise ValueError if there is no stream of a name, or it is not carried."""
-    known = {info.name: info for info in streams}
+    """Raise ValueError if there is no carried stream of a name."""
+    carried = [info.name for info in streams if info.carried]
     for name in names:
-        if name not in known:
+        if name not in carried:
             raise ValueError(
-                f"there is no stream {name!r} to be limited or to cost, there are: "
-                f"{', '.join(known)}"
-            )
-        if not known[name].carried:
-            raise ValueError(
-                f"limits and costs are of carried streams: {name!r} needs "
-                "StreamDef(carried=True)"
+                "limits and costs are of carried streams, StreamDef(carried=True): "
+                f"{name!r} is none, there are: {', '.join(carried)}"
             )
 
 
@@ -240,19 +224,13 @@ def with_counts(
     own = {info.name for info in corpus.streams}
     names = [name for name in names if name in own]
     found = {name: corpus.counts[name] for name in names if name in corpus.counts}
-    missing = []
-    for name in names:
-        if name not in found:
-            kept = KeptPass(corpus, opening, f"counts of {name}")
-            known = kept.recall()
-            if known is None:
-                missing.append((name, kept))
-            else:
-                found[name] = known.values
-    if missing:
-        found |= _carried(corpus, [name for name, _ in missing], opening)
-    for name, kept in missing:
-        kept.keep(PassFindings.one_each(found[name]))
+    if missing := [name for name in names if name not in found]:
+        kept = KeptPass(corpus, opening, f"counts of {', '.join(missing)}")
+        if (known := kept.recall()) is None:
+            none = np.zeros(0, np.uint32)
+            known = PassFindings(none, none, arrays=_carried(corpus, missing, opening))
+            kept.keep(known)
+        found |= known.arrays
     return replace(corpus, counts={name: found[name] for name in names})
 
 

@@ -24,13 +24,20 @@ from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus
 from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.sample_form import SampleForm, Samples
+from sweephand.corpus.sample_form import SampleForm
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
 from sweephand.maps.kept_pass import KeptPass, MeasuredSizes, PassFindings
-from sweephand.maps.measure import Expansion, FirstLook, MakeTask, check_kept, parts_of, stale
+from sweephand.maps.measure import (
+    Expansion,
+    FirstLook,
+    MakeTask,
+    first_results,
+    parts_of,
+    stale,
+)
 from sweephand.maps.sequence_map import StoredStreams
 from sweephand.maps.task import Measured, OpenedMap, sizes_made
 from sweephand.run.records import pack_block, read_block
@@ -58,9 +65,8 @@ def cached_corpus(
         )
     kept = KeptPass(corpus, opened.opening, f"{wanted.fingerprint} kept")
     task = partial(opened.task, partial(sizes_made, keeps=True), look.form)
-    made: list[Samples] = []
+    is_new = False
     if (found := _recalled(kept)) is not None:
-        made = check_kept(opened, task, found)
         if found.facts["streams"] != [info.describe() for info in streams]:
             raise stale(wanted, found, "other streams than those that were kept")
     else:
@@ -68,7 +74,7 @@ def cached_corpus(
             if (found := _recalled(kept)) is None:  # no other process has made it meanwhile
                 try:
                     kept.keep(_made(opened, task, look.form, streams, place))
-                    found = _recalled(kept)
+                    found, is_new = _recalled(kept), True
                 except NotKept as error:
                     warnings.warn(
                         f"what {wanted} makes is not kept {error}, so it is made again "
@@ -79,7 +85,8 @@ def cached_corpus(
     if found is None:
         return None
     result = _corpus_of(corpus, found, streams)
-    _compare(made, result, found, opened)
+    if not is_new:
+        _compare(result, found, opened, task)
     return result
 
 
@@ -143,16 +150,19 @@ def _load(
 
 
 def _compare(
-    made: list[Samples], kept: StoredCorpus, found: PassFindings, opened: OpenedMap
+    kept: StoredCorpus, found: PassFindings, opened: OpenedMap, task: MakeTask
 ) -> None:
     """Compare the first sequences that are kept with those that are made now."""
     stored = StoredStreams(kept)
     with closing(one_pass(kept, opened.opening.ledger, 1)) as batches:
-        for samples, (_, batch) in zip(made, batches, strict=False):
-            for name, sequences in stored.sequences_of(batch).items():
-                if not _alike(samples[name], sequences.as_arrays()[0]):
-                    how = f"other values of stream {name!r} than those that were kept"
-                    raise stale(opened.map, found, how)
+        for number, now in first_results(opened, task):
+            if len(now.made[0]) != found.counts[number]:
+                raise stale(opened.map, found, "another number of sequences")
+            for samples, (_, batch) in zip(now.made[0], batches, strict=False):
+                for name, sequences in stored.sequences_of(batch).items():
+                    if not _alike(samples[name], sequences.as_arrays()[0]):
+                        how = f"other values of stream {name!r} than those that were kept"
+                        raise stale(opened.map, found, how)
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -196,7 +206,6 @@ def _made(
                     own, made = waiting.sizes[:count], waiting.made[:count]
                     chunk = Measured(own, several=waiting.several, made=made)
                     del waiting.sizes[:count], waiting.made[:count], ends[0]
-                    _check_sizes(opened, done, chunk)
                     sizes.add(chunk)
                     offsets.append(file.tell())
                     file.write(pack_block(b"", _packed(form, chunk)))
@@ -244,19 +253,3 @@ def _column(number: int, info: StreamInfo, arrays: Mapping[str, NDArray[Any]]) -
         values = values.view(info.dtype)
     num_samples = len(values) if ends is None else len(ends) - 1
     return ColumnData(values, info.dtype, info.shape, num_samples, **held)
-
-
-def _check_sizes(opened: OpenedMap, first: int, chunk: Measured) -> None:
-    """Refuse other sizes than those of the stored sequences, if they are to be the same."""
-    corpus, wanted = opened.corpus, opened.map
-    if wanted.size != "same" or not chunk.sizes:
-        return
-    planned = corpus.core.sizes(first, first + len(chunk.sizes)).tolist()
-    for number, (own, size) in enumerate(zip(chunk.sizes, planned, strict=True), first):
-        if own != [size]:
-            (name,) = corpus.ids.names(np.array([number], np.uint64))
-            raise DataError(
-                f"{wanted} returned {own[0] if own else 0} samples where the sequence "
-                f"has {size}; a map that changes sizes says size='measured'",
-                sequence=name,
-            )

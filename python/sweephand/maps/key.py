@@ -108,9 +108,6 @@ class KeyContext:
         self._begin = [1, seed, purpose]
         self._end = [digest, version]
 
-    def __reduce__(self) -> tuple[type[KeyContext], tuple[int | str, ...]]:
-        return type(self), (*self._of, self._purpose)
-
     def word(self, sweep: int, sequence_id: str) -> int:
         """Return the 64 bits that all draws of a key are derived from."""
         digest = _core.base.name_digest(encoded(sequence_id))

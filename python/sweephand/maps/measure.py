@@ -233,45 +233,26 @@ class Expansion:
 _COMPARED = 4  # sequences
 
 
-def check_kept(
-    opened: OpenedMap,
-    task: MakeTask,
-    found: PassFindings,
-    heads: Mapping[str, int] | None = None,
-) -> list[Samples]:
-    """Make the first results again, and return them if the task keeps them.
-
-    StaleError if their sizes are not those that were kept.
-    """
-    made: list[Samples] = []
-    starts = offsets_of(found.counts)
+def first_results(
+    opened: OpenedMap, task: MakeTask, heads: Mapping[str, int] | None = None
+) -> Iterator[tuple[int, Measured]]:
+    """Yield the numbers of the first sequences, and what is made of each now."""
     opening = opened.opening
     with closing(one_pass(opened.corpus, opening.ledger, 1, heads=heads)) as batches:
         for numbers, batch in islice(batches, _COMPARED):
-            if len(numbers) == 0:
-                continue
-            wanted = task(numbers, batch)
-            now: Measured = opening.workers.run_first(wanted)
-            for wrong in now.wrong.values():
-                raise wrong
-            begin, end = starts[int(numbers[0]) :][:2]
-            own = found.values[begin:end].tolist()
-            if now.sizes[0] != own:
-                how = f"sizes {now.sizes[0]} where {own} were kept"
-                raise stale(opened.map, found, how, wanted.ids[0])
-            made += now.made[0] if now.made else []
-    return made
+            if len(numbers):
+                now: Measured = opening.workers.run_first(task(numbers, batch))
+                for wrong in now.wrong.values():
+                    raise wrong
+                yield int(numbers[0]), now
 
 
-def stale(
-    wanted: SequenceMap, found: PassFindings, how: str, sequence: str | None = None
-) -> StaleError:
+def stale(wanted: SequenceMap, found: PassFindings, how: str) -> StaleError:
     """Return the error of a map that makes something else than what was kept."""
     return StaleError(
         f"{wanted} makes {how} under its version or digest: what it does depends on something "
         "else, such as a file. Give it another version=, or delete the kept file",
         str(found.path),
-        sequence=sequence,
     )
 
 
@@ -427,7 +408,12 @@ def _measured(
     corpus, wanted = opened.corpus, opened.map
     kept = KeptPass(corpus, opened.opening, f"{wanted.fingerprint} {how}".rstrip())
     if (known := kept.recall()) is not None:
-        check_kept(opened, task, known, heads)
+        starts = offsets_of(known.counts)
+        for number, now in first_results(opened, task, heads):
+            own = known.values[slice(*starts[number:][:2])].tolist()
+            if now.sizes[0] != own:
+                how = f"sizes {now.sizes[0]} where {own} were kept, at sequence {number},"
+                raise stale(wanted, known, how)
         return known
     if (reason := why_undigested(wanted.fingerprint)) and corpus.files:
         warnings.warn(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from inspect import signature
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -119,7 +118,6 @@ def make_map(
     if isinstance(function, KnownMap):
         random = random or function.is_random
         size = function.size if size == "same" else size
-    check_takes(function, "map", random=check_flag("random", random))
     if check_flag("cache", cache) and random:
         raise ValueError("what a random map makes differs in every sweep: it cannot be kept")
     more = [size] if callable(size) and size is not getattr(function, "size", None) else []
@@ -135,7 +133,7 @@ def make_map(
         version=version,
         digest=digest,
         cache=cache,
-        random=random,
+        random=check_flag("random", random),
         batched=check_flag("batched", batched),
         streams=None if streams is None else choose_streams(streams, StreamDefs),
         size=size,
@@ -155,7 +153,6 @@ def _versions_of(
     for number, function in given.items():
         version = check_int("a version", number, 0, 2**63)
         check_function(f"version {version} of the map", function)
-        check_takes(function, f"version {version} of the map", random=made.random)
         if version == made.version:
             raise ValueError(f"version {version} is the one of the map itself")
         found.append(replace(made, function=function, version=version, digest=""))
@@ -167,7 +164,6 @@ def make_filter(
 ) -> SequenceMap:
     """Return a filter, its arguments checked as those of `make_map`."""
     check_function("the filter", predicate)
-    check_takes(predicate, "filter", random=False)
     name, version, digest = _identity_of([predicate], name, version)
     return SequenceMap(predicate, name, version, kind="filter", digest=digest)
 
@@ -177,50 +173,20 @@ def _identity_of(
 ) -> tuple[str, int, str]:
     """Return name, version and digest; a version that is given answers for the function."""
     function = functions[0]
-    name = name_of(function, name)
-    if version is not None:
-        return name, check_int("version", version, 0, 2**63), ""
-    if isinstance(function, KnownMap) and (function.name, function.functions) == (name, ()):
-        functions = functions[1:]  # its name says all
-    return name, 1, function_digest(*functions) if functions else ""
-
-
-def name_of(function: Callable[..., Any], name: str | None) -> str:
-    """Return the name of a map: the given name, or that of its function.
-
-    TypeError if the name is no text; ValueError if there is none.
-    """
-    if name is None:
-        name = function.name if isinstance(function, KnownMap) else None
-        name = name or getattr(function, "__name__", None) or type(function).__name__
-        if name == "<lambda>":
-            raise ValueError(
-                "a lambda has no name, and keys and states depend on it: give one, such as "
-                "name='crop'"
-            )
+    known = function.name if isinstance(function, KnownMap) else ""
+    name = name or known or getattr(function, "__name__", None) or type(function).__name__
     if not isinstance(name, str):
         raise TypeError(f"the name of a map is text, got {name!r:.60}")
-    if not name:
-        raise ValueError("the name of a map must not be empty")
-    return name
-
-
-def check_takes(function: Callable[..., Any], whose: str, *, random: bool) -> None:
-    """Refuse a function that cannot be called with a sequence, or a sequence and a key."""
-    given = ("sequence", "key") if random else ("sequence",)
-    try:
-        known = signature(function)
-    except (TypeError, ValueError):  # of a builtin
-        return
-    try:
-        known.bind(*given)
-    except TypeError as error:
-        name = getattr(function, "__name__", type(function).__name__)
-        advice = "" if random or whose == "filter" else "; random=True adds a sh.Key"
-        raise TypeError(
-            f"the {whose} {name!r} takes {known}, and is called with ({', '.join(given)}), a "
-            f"dict from stream to array{advice}"
-        ) from error
+    if name == "<lambda>":
+        raise ValueError(
+            "a lambda has no name, and keys and states depend on it: give one, such as "
+            "name='crop'"
+        )
+    if version is not None:
+        return name, check_int("version", version, 0, 2**63), ""
+    if isinstance(function, KnownMap) and (known, function.functions) == (name, ()):
+        functions = functions[1:]  # its name says all
+    return name, 1, function_digest(*functions) if functions else ""
 
 
 class StreamSequences(Sequence[Any]):
@@ -267,36 +233,15 @@ class StreamSequences(Sequence[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         begin, end = self._offsets[0], self._offsets[-1]
-        values = self._values[begin:end]
-        lengths = np.diff(self._offsets)
-        if isinstance(values, np.ndarray) and values.dtype.hasobject:
-            samples = values.tolist()
-            data = np.frombuffer(b"".join(samples), np.uint8)
-            sizes = np.fromiter(map(len, samples), np.int64, len(samples))
-            return _of_bytes, (data, sizes, lengths, self._are_objects)
-        return _of_values, (values, lengths)
+        return _of_lengths, (self._values[begin:end], np.diff(self._offsets), self._are_objects)
 
 
 def _object_of(samples: Any) -> Any:
     return parse_object(samples[0]) if len(samples) else None
 
 
-def _of_values(
-    values: Any, lengths: NDArray[np.int64], are_objects: bool = False
-) -> StreamSequences:
+def _of_lengths(values: Any, lengths: NDArray[np.int64], are_objects: bool) -> StreamSequences:
     return StreamSequences(values, offsets_of(lengths).tolist(), are_objects=are_objects)
-
-
-def _of_bytes(
-    data: NDArray[np.uint8],
-    sizes: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    are_objects: bool,
-) -> StreamSequences:
-    objects = np.empty(len(sizes), object)
-    pieces = StreamSequences(data, offsets_of(sizes).tolist())
-    objects[:] = [piece.tobytes() for piece in pieces.to_list()]
-    return _of_values(objects, lengths, are_objects)
 
 
 class StoredStreams:

@@ -47,13 +47,17 @@ class OpenedMap:
     ) -> MapTask:
         """Return the task of looking at the sequences of a batch, with keys of sweep 0."""
         ids = self.corpus.ids.names(numbers)
+        sizes = np.zeros(len(numbers), np.uint32)
+        if len(numbers):
+            first = int(numbers[0])
+            sizes = self.corpus.core.sizes(first, int(numbers[-1]) + 1)[numbers - first]
         context = KeyContext(self.opening.seed, self.map.name, self.map.version)
         return MapTask(
             self.map,
             form,
             self.stored.sequences_of(batch),
             ids,
-            [0] * len(ids),
+            sizes.tolist(),
             context=context if self.map.random else None,
             sweeps=[0] * len(ids),
             look=look,
@@ -264,7 +268,7 @@ class MapTask:
             return error
         size = self.form.size(samples)
         if size != self.sizes[number]:
-            return self.error(number, self._wrong_size(size, self.sizes[number]))
+            return self.wrong_size(number, size)
         if isinstance(self.map.size, Lengths):
             sequence = {name: one[number] for name, one in self.sequences.items()}
             try:
@@ -289,15 +293,18 @@ class MapTask:
         except WrongSamples as error:
             raise self.error(number, str(error), error.stream) from error
 
-    def _wrong_size(self, size: int, wanted: int) -> str:
+    def wrong_size(self, number: int, size: int) -> DataError:
+        """Return the error of a sequence that is made with another size than it must have."""
+        problem = f"returned {size} samples where "
         if self.map.size == "same":
-            return (
-                f"returned {size} samples where the sequence has {wanted}; if that is one "
-                "sample declare its shape by streams=, and a map that changes sizes says "
-                "size='measured'"
+            problem += (
+                f"the sequence has {self.sizes[number]}; if that is one sample declare its "
+                "shape by streams=, and a map that changes sizes says size='measured'"
             )
-        what = "were measured" if self.map.size == "measured" else "size= said"
-        return f"returned {size} samples where {wanted} {what}; it must do the same every time"
+        else:
+            told = "were measured" if self.map.size == "measured" else "size= said"
+            problem += f"{self.sizes[number]} {told}; it must do the same every time"
+        return self.error(number, problem)
 
     def _raised(self, number: int, error: BaseException) -> DataError:
         wrapped = self.error(number, f"raised {type(error).__name__}: {error}")
@@ -357,9 +364,12 @@ def sizes_made(
         for one in (copied(several) if keeps else several)
     ]
     made = [samples for samples in converted if task.form.size(samples)]
+    sizes = [task.form.size(samples) for samples in made]
     if keeps:
         measured.made.append(made)
-    return [task.form.size(samples) for samples in made]
+        if task.map.size == "same" and sizes != [task.sizes[number]]:
+            raise task.wrong_size(number, sum(sizes))
+    return sizes
 
 
 def size_if_kept(task: MapTask, number: int, found: Any, measured: Measured) -> list[int]:

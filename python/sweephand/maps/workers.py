@@ -70,7 +70,8 @@ class CallTimes:
         holds_lock = self.locked > _HELD * self.watched
         if workers.kind is None and holds_lock and self.seconds > _WORTH:
             if self.is_found is None:
-                self.is_found = hasattr(os, "memfd_create") and _is_in_module(task.function)
+                reason = _why_not_found(task.function, takes_main=False)
+                self.is_found = hasattr(os, "memfd_create") and not reason
             if self.is_found:
                 return "processes"
         cost = self.of_calls(len(task))
@@ -280,7 +281,7 @@ def _end(process: int, pools: dict[Kind, Pool]) -> None:
             pool.close()
 
 
-def _why_not_found(wanted: object) -> str:
+def _why_not_found(wanted: object, *, takes_main: bool = True) -> str:
     """Return the reason why worker processes could not find a map, or ""."""
     from sweephand.run.processes import main_module
 
@@ -288,15 +289,9 @@ def _why_not_found(wanted: object) -> str:
         found = pickle.dumps(wanted)
     except Exception as error:
         return f"does not pickle, and processes must find it ({error})"
-    is_lost = b"_main__" in found and not main_module()
-    return "is of a main module that is no file" if is_lost else ""
-
-
-def _is_in_module(function: object) -> bool:
-    try:
-        return b"_main__" not in pickle.dumps(function)
-    except Exception:
-        return False
+    if b"_main__" in found and not (takes_main and main_module()):
+        return "is of a main module that is no file"
+    return ""
 
 
 class _RunningTask:

@@ -118,17 +118,12 @@ class ForkServer:
     def begin(self, modules: object, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
         """Ask for a worker, which gets its socket and memory; return the server's process."""
         with self._lock:
-            for _ in range(_TRIES):  # one that has died meanwhile is replaced
-                if self._is_closed:
-                    raise RuntimeError(CLOSED)
-                process, peer = self._running = self._running or self._start()
-                try:
-                    send(peer, modules, descriptors)
-                except OSError:
-                    self._end()
-                else:
-                    return process
-        raise RuntimeError("the process that begins map workers does not stay")
+            if self._is_closed:
+                raise RuntimeError(CLOSED)
+            process, peer = self._running = self._running or self._start()
+            with contextlib.suppress(OSError):  # it has died, as the worker's socket says
+                send(peer, modules, descriptors)
+            return process
 
     def end(self, process: subprocess.Popen[bytes] | None = None) -> None:
         """Kill that server, and its workers, stopped ones too; or any, and for good."""

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from sweephand import _core
@@ -28,7 +28,7 @@ from sweephand.run.writing import writing
 
 
 class AppendedFile:
-    """A file that its lock's holder appends to.
+    """A file that the holder of its lock appends to.
 
     Parameters
     ----------
@@ -45,61 +45,45 @@ class AppendedFile:
 
     def __init__(self, lock: FileLock, kept: str = "") -> None:
         self.end = 0
-        self._lock = lock
+        self.lock = lock
         self._kept = kept
-
-    @property
-    def path(self) -> Path:
-        """The path of the file."""
-        return self._lock.path
-
-    @property
-    def is_mine(self) -> bool:
-        """True in the process that opened it, False in its forked children."""
-        return self._lock.is_mine
-
-    @property
-    def is_open(self) -> bool:
-        """True until it is closed."""
-        return self._lock.is_open
 
     def content(self) -> memoryview:
         """Map the file, which only this process shortens."""
-        if not os.fstat(self._lock.fileno()).st_size:
+        if not os.fstat(self.lock.fileno()).st_size:
             return memoryview(b"")
-        return memoryview(mmap.mmap(self._lock.fileno(), 0, access=mmap.ACCESS_READ))
+        return memoryview(mmap.mmap(self.lock.fileno(), 0, access=mmap.ACCESS_READ))
 
     def append(self, data: bytes) -> None:
         """Write after the end that counts, and drop all bytes after that."""
         end, left = self.end, memoryview(data)
-        with writing(self.path, self._kept):
+        with writing(self.lock.path, self._kept):
             while left:
-                written = os.pwrite(self._lock.fileno(), left, end)
+                written = os.pwrite(self.lock.fileno(), left, end)
                 end, left = end + written, left[written:]
-            os.ftruncate(self._lock.fileno(), end)  # a torn piece may have been longer
+            os.ftruncate(self.lock.fileno(), end)  # a torn piece may have been longer
         self.end = end
 
     def cut(self, end: int) -> None:
         """Drop all after a place."""
-        with writing(self.path, self._kept):
-            os.ftruncate(self._lock.fileno(), end)
+        with writing(self.lock.path, self._kept):
+            os.ftruncate(self.lock.fileno(), end)
         self.end = end
 
     def sync(self) -> None:
         """Return when the disk has it."""
-        with writing(self.path, self._kept):
-            os.fsync(self._lock.fileno())
+        with writing(self.lock.path, self._kept):
+            os.fsync(self.lock.fileno())
 
     def close(self) -> None:
         """Close the file and release its lock."""
-        self._lock.close()
+        self.lock.close()
 
 
 _HEAD = struct.Struct("<8sII")
 _BLOCK = struct.Struct("<4sIQII")
 _MARK = b"SWBK"
 _CHECKED = _BLOCK.size - 4  # of a block's head, by the checksum at its end
-_WINDOW = 1 << 20  # bytes that are searched at a time
 
 Bytes = bytes | bytearray | memoryview
 
@@ -210,15 +194,9 @@ def read_block(file: BinaryIO) -> tuple[bytes, memoryview]:
 def has_block(content: Bytes, begin: int) -> bool:
     """Return True if a whole block exists after a place."""
     view = memoryview(content)
-    for window in range(begin, len(view), _WINDOW):
-        data = bytes(view[window : window + _WINDOW + len(_MARK) - 1])
-        at = data.find(_MARK)
-        while at >= 0:
-            block = _block_at(view, window + at)
-            if block is not None and block.is_whole(view):
-                return True
-            at = data.find(_MARK, at + 1)
-    return False
+    marks = re.finditer(_MARK, view[begin:])
+    blocks = (_block_at(view, begin + mark.start()) for mark in marks)
+    return any(block is not None and block.is_whole(view) for block in blocks)
 
 
 def _block_at(content: Bytes, begin: int) -> Block | None:

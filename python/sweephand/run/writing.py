@@ -17,13 +17,9 @@ def writing(path: Path, kept: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise named(error, path, kept) from error
-
-
-def named(error: OSError, path: Path, kept: str = "") -> OSError:
-    """Return an error of the same number that names a file, and the part of it that is kept."""
-    reason = error.strerror or str(error)
-    return OSError(error.errno, f"{reason}; {kept}" if kept else reason, str(path))
+        reason = error.strerror or str(error)
+        told = f"{reason}; {kept}" if kept else reason
+        raise OSError(error.errno, told, str(path)) from error
 
 
 @contextmanager

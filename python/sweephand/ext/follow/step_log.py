@@ -67,7 +67,7 @@ class StepFile(ABC):
 
     def flush(self, *, to_disk: bool = False) -> None:
         """Write waiting records, to the disk on request; records that fail wait on."""
-        if not self._file.is_mine:  # a fork, whose parent will write the same
+        if not self._file.lock.is_mine:  # a fork, whose parent will write the same
             return
         self._write_waiting()
         self._since = None
@@ -76,7 +76,7 @@ class StepFile(ABC):
 
     def close(self) -> None:
         """Write waiting records, and close the file."""
-        if not self._file.is_open:
+        if not self._file.lock.is_open:
             return
         try:
             self.flush()
