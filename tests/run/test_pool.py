@@ -27,15 +27,23 @@ def squares(numbers: Sequence[int], progress: Progress) -> list[Any]:
     return found
 
 
+class Call:
+    """The function above, and where it is found."""
+
+    modules = ("tests.run.test_pool",)
+    __call__ = staticmethod(squares)
+
+
+CALL = Call()
+
+
 class Squares:
     """Task of squaring numbers."""
 
-    function, name, is_joint = staticmethod(squares), "squares", False
-    function_key = (squares,)
-    modules = ("tests.run.test_pool",)
+    is_joint = False
 
     def __init__(self, numbers: Sequence[int]) -> None:
-        self.argument = numbers
+        self.argument, self.call = numbers, CALL
 
     def __len__(self) -> int:
         return len(self.argument)

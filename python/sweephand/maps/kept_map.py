@@ -64,7 +64,7 @@ def cached_corpus(
             "text; these data are in memory or read in place: map them without it"
         )
     kept = KeptPass(corpus, opened.opening, f"{wanted.fingerprint} kept")
-    task = partial(opened.task, partial(sizes_made, keeps=True), look.form)
+    task = partial(opened.task, opened.call(partial(sizes_made, keeps=True), look.form))
     is_new = False
     if (found := _recalled(kept)) is not None:
         if found.facts["streams"] != [info.describe() for info in streams]:

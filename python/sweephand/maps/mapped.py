@@ -17,7 +17,7 @@ from sweephand.maps.kept_map import cached_corpus
 from sweephand.maps.key import KeyContext
 from sweephand.maps.measure import Expansion, FirstLook, look_at_first, measure
 from sweephand.maps.sequence_map import SequenceMap, StoredStreams
-from sweephand.maps.task import MapTask, OpenedMap
+from sweephand.maps.task import MapCall, MapTask, OpenedMap
 from sweephand.maps.workers import OpenContext
 
 
@@ -113,7 +113,7 @@ class MapRun:
 
     def __init__(self, opened: OpenedMap, look: FirstLook, expansion: Expansion | None) -> None:
         self._stored, self._opening = opened.stored, opened.opening
-        self._maps = _over_time(opened.map, opened.opening)
+        self._calls = _over_time(opened, look)
         self._look = look
         self._expansion = expansion
 
@@ -156,16 +156,14 @@ class MapRun:
         origins = numbers if expansion is None else expansion.origins_of(numbers)
         names = self._stored.corpus.ids
         # No minibatch reaches over the time of another version.
-        wanted, context = [one[1:] for one in self._maps if one[0] <= batch.nominal_time][-1]
+        _, call = [one for one in self._calls if one[0] <= batch.nominal_time][-1]
         return MapTask(
-            wanted,
-            self._look.form,
+            call,
             self._stored.sequences_of(batch),
             names.names(origins),
             sizes,
             None if expansion is None else expansion.parts_of(numbers),
-            context if wanted.random else None,
-            sweeps.tolist() if wanted.random else (),
+            sweeps.tolist(),
         )
 
     def _blank(self, num_sequences: int) -> _core.read.Chunk:
@@ -175,14 +173,16 @@ class MapRun:
         return make_chunk(list(columns.values()), owned=False, skipped=range(num_sequences))
 
 
-def _over_time(
-    wanted: SequenceMap, opening: OpenContext
-) -> list[tuple[int, SequenceMap, KeyContext]]:
-    """Return the versions of a map, each from a nominal time on."""
+def _over_time(opened: OpenedMap, look: FirstLook) -> list[tuple[int, MapCall]]:
+    """Return the calls of the versions of a map, each from a nominal time on."""
+    wanted, opening = opened.map, opened.opening
     versions = [(0, wanted.version)]
     versions += [(at, v) for at, name, v in opening.map_versions if name == wanted.name]
-    maps = [(at, wanted.of_version(version)) for at, version in versions]
-    for _, one in maps[1:]:
-        opening.workers.check(one)
-    seed = opening.seed
-    return [(at, one, KeyContext(seed, one.name, one.version)) for at, one in maps]
+    calls: list[tuple[int, MapCall]] = []
+    for at, version in versions:
+        one = wanted.of_version(version)
+        if calls:
+            opening.workers.check(one)
+        context = KeyContext(opening.seed, one.name, one.version) if one.random else None
+        calls.append((at, MapCall(one, look.form, context)))
+    return calls

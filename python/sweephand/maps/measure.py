@@ -130,7 +130,7 @@ def _look_at(
     """Return the streams that a sequence shows, its error, or None if the result is empty."""
     wanted = opened.map
     form = SampleForm(StreamDefs(), "sequence", str(wanted))
-    task = opened.task(output_alone, form, numbers, batch)
+    task = opened.task(opened.call(output_alone, form), numbers, batch)
     looked: Measured = opened.opening.workers.run_first(task)
     if looked.wrong:
         return looked.wrong[0]
@@ -275,7 +275,7 @@ def measure(
     elif callable(wanted.size):
         found = _declared_sizes(opened, wanted.size)
     else:
-        found = _measured(opened, partial(opened.task, sizes_made, look.form))
+        found = _measured(opened, partial(opened.task, opened.call(sizes_made, look.form)))
     kept = found.counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
@@ -292,7 +292,7 @@ def filtered(corpus: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpu
     opening.workers.check(wanted)
     opened = OpenedMap(StoredStreams(corpus), wanted, opening)
     form = SampleForm(StreamDefs(), "sequence", str(wanted))
-    kept = _measured(opened, partial(opened.task, size_if_kept, form)).counts > 0
+    kept = _measured(opened, partial(opened.task, opened.call(size_if_kept, form))).counts > 0
     if not kept.any():
         raise ValueError(f"nothing is left: {wanted} keeps no sequence")
     return corpus.keep(kept)
@@ -330,7 +330,7 @@ def _lengths_of(
     wanted = replace(opened.map, function=function, random=False, batched=False)
     asked = replace(opened, map=wanted)
     found = partial(lengths_found, names=lengths.streams, are_cut=bool(heads))
-    task = partial(asked.task, found, look.form)
+    task = partial(asked.task, asked.call(found, look.form))
     how = f"{lengths.name}, of {heads}" if heads else lengths.name
     words = _measured(opened, task, how, heads)
     sizes, carried = _sizes_and_counts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -38,33 +38,20 @@ class OpenedMap:
         """The corpus that is mapped."""
         return self.stored.corpus
 
-    def task(
-        self,
-        look: Look,
-        form: SampleForm,
-        numbers: NDArray[np.uint64],
-        batch: _core.engine.Batch,
-    ) -> MapTask:
-        """Return the task of looking at the sequences of a batch, with keys of sweep 0."""
-        ids = self.corpus.ids.names(numbers)
-        sizes = np.zeros(len(numbers), np.uint32)
-        if len(numbers):
-            first = int(numbers[0])
-            sizes = self.corpus.core.sizes(first, int(numbers[-1]) + 1)[numbers - first]
+    def call(self, look: Look, form: SampleForm) -> MapCall:
+        """Return the call of the map for a look at what it returns."""
         context = KeyContext(self.opening.seed, self.map.name, self.map.version)
-        return MapTask(
-            self.map,
-            form,
-            self.stored.sequences_of(batch),
-            ids,
-            sizes.tolist(),
-            context=context if self.map.random else None,
-            sweeps=[0] * len(ids),
-            look=look,
-        )
+        return MapCall(self.map, form, context if self.map.random else None, look)
 
-
-_OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
+    def task(
+        self, call: MapCall, numbers: NDArray[np.uint64], batch: _core.engine.Batch
+    ) -> MapTask:
+        """Return the task for the sequences of a batch, with keys of sweep 0."""
+        first, end = (int(numbers[0]), int(numbers[-1]) + 1) if len(numbers) else (0, 0)
+        sizes = self.corpus.core.sizes(first, end - first)[numbers - first]
+        ids = self.corpus.ids.names(numbers)
+        sequences, none = self.stored.sequences_of(batch), [0] * len(ids)
+        return MapTask(call, sequences, ids, sizes.tolist(), sweeps=none)
 
 
 @dataclass(frozen=True)
@@ -79,11 +66,35 @@ class MapResult:
 
 
 @dataclass(frozen=True)
-class MapTask:
-    """Task of mapping a run of sequences."""
+class MapCall:
+    """The part that all tasks of a map share, which goes to a process once."""
 
     map: SequenceMap
     form: SampleForm  # of what it returns
+    context: KeyContext | None = None  # of the keys; None: the map asks for none
+    look: Look | None = None  # returns the sizes of a result, which are wanted in its place
+
+    @property
+    def modules(self) -> list[str]:
+        """Modules that a process needs."""
+        module = getattr(self.map.function, "__module__", None)
+        return ["sweephand.maps.task", module or "builtins"]
+
+    def __call__(self, own: tuple[Any, ...], progress: Progress) -> Any:
+        """Do a task in another process."""
+        result = MapTask(self, *own).do(progress)
+        for error in result.wrong.values():  # tracebacks do not go to another process
+            if error.__cause__ is not None:
+                trace = traceback.format_exception(error.__cause__)
+                error.add_note("".join(trace).rstrip())
+        return result
+
+
+@dataclass(frozen=True)
+class MapTask:
+    """Task of mapping a run of sequences."""
+
+    call: MapCall
     # per stream the samples of every sequence: arrays (samples, *shape), CSR matrices, objects
     sequences: Mapping[str, StreamSequences]
     ids: Sequence[str]  # of the sequences
@@ -91,55 +102,23 @@ class MapTask:
     # of each which one it is of how many that the map makes of one sequence; None: it makes one
     # of each
     parts: Sequence[tuple[int, int]] | None = None
-    context: KeyContext | None = None  # of the keys; None: the map asks for none
-    # of the sequences, for their keys; empty if there are none
-    sweeps: Sequence[int] = ()
-    look: Look | None = None  # returns the sizes of a result, which are wanted in its place
+    sweeps: Sequence[int] = ()  # of the sequences, for their keys
 
     def __len__(self) -> int:
         return len(self.sizes)
 
-    @property
-    def name(self) -> str:
-        """The map, for errors."""
-        return str(self.map)
+    def __str__(self) -> str:
+        return str(self.call.map)
 
     @property
     def is_joint(self) -> bool:
         """True if one call maps all sequences."""
-        return self.map.batched
-
-    # In another process ``task.function(task.argument, progress)`` does the same as `do`.
-    @property
-    def function(self) -> Self:
-        """Part that all tasks of the map share: the task without sequences."""
-        return replace(self, sequences={}, ids=(), sizes=(), parts=None, sweeps=())
+        return self.call.map.batched
 
     @property
-    def argument(self) -> dict[str, Any]:
-        """Part that is the task's own."""
-        return {name: getattr(self, name) for name in _OWN}
-
-    @property
-    def function_key(self) -> tuple[object, ...]:
-        """Objects of the common part, by whose identity it is known."""
-        names = [one.name for one in fields(self) if one.name not in _OWN]
-        return type(self), *(getattr(self, name) for name in names)
-
-    @property
-    def modules(self) -> list[str]:
-        """Modules that a process needs to do it."""
-        module = getattr(self.map.function, "__module__", None)
-        return ["sweephand.maps.task", module or "builtins"]
-
-    def __call__(self, argument: dict[str, Any], progress: Progress) -> Any:
-        """Do a task of the same function with its own part, in another process."""
-        result = replace(self, **argument).do(progress)
-        for error in result.wrong.values():  # tracebacks do not go to another process
-            if error.__cause__ is not None:
-                trace = traceback.format_exception(error.__cause__)
-                error.add_note("".join(trace).rstrip())
-        return result
+    def argument(self) -> tuple[Any, ...]:
+        """What `call` is given in another process."""
+        return self.sequences, self.ids, self.sizes, self.parts, self.sweeps
 
     def part(self, begin: int, end: int) -> Self:
         """Return the task for a part of the sequences."""
@@ -155,7 +134,7 @@ class MapTask:
     def do(self, progress: Progress) -> Any:
         """Map the sequences."""
         seconds: list[float] = []
-        calls = self._in_batches if self.map.batched else self._one_by_one
+        calls = self._in_batches if self.call.map.batched else self._one_by_one
         return self.finish(calls(progress, seconds), seconds)
 
     def failed(self, reason: str) -> Any:
@@ -164,22 +143,23 @@ class MapTask:
 
     def finish(self, outputs: Iterable[Any], seconds: Sequence[float]) -> MapResult | Measured:
         """Return the result of the map's outputs, each of which is an error if it is wrong."""
-        if self.look is not None:
-            return self._looked_at(self.look, outputs, seconds)
+        if self.call.look is not None:
+            return self._looked_at(self.call.look, outputs, seconds)
         # An output is copied before the next call, as a function may use a buffer again. What
         # is like the first result, of numbers or texts, is looked at by the core alone.
-        columns = self.form.begin_columns(self.sizes)
-        is_plain = self.parts is None and not isinstance(self.map.size, Lengths)
+        columns = self.call.form.begin_columns(self.sizes)
+        is_plain = self.parts is None and not isinstance(self.call.map.size, Lengths)
         wrong: dict[int, DataError] = {}
         for number, found in enumerate(outputs):
             if is_plain and columns.append(found):
                 continue
-            made = found if isinstance(found, DataError) else self._samples(number, found)
-            if isinstance(made, DataError):
-                wrong[number] = made
-                made = self.form.like  # in its place, and never delivered
-            columns.append_checked(self.form.checked(made))
-        found = self.form.end_columns(columns)
+            try:
+                made = self._samples(number, found)
+            except DataError as error:
+                wrong[number] = error
+                made = self.call.form.like  # in its place, and never delivered
+            columns.append_checked(self.call.form.checked(made))
+        found = self.call.form.end_columns(columns)
         return MapResult(found, wrong, len(seconds), sum(seconds))
 
     def _looked_at(
@@ -199,7 +179,7 @@ class MapTask:
 
     def _one_by_one(self, progress: Progress, seconds: list[float]) -> Iterator[Any]:
         """Yield the map's output for each sequence, or its error; add how long it took."""
-        function, keys = self.map.function, self._keys
+        function, keys = self.call.map.function, self._keys
         streams = [one.to_list() for one in self.sequences.values()]
         for number, values in enumerate(zip(*streams, strict=True)):
             sequence = dict(zip(self.sequences, values, strict=True))
@@ -212,12 +192,12 @@ class MapTask:
             yield found
 
     def _in_batches(self, progress: Progress, seconds: list[float]) -> Iterable[Any]:
-        keys = [] if self.context is None else [self._keys]
+        keys = [] if self.call.context is None else [self._keys]
         lists = {name: one.to_list() for name, one in self.sequences.items()}
         took = 0.0
         progress.begin(0)
         try:
-            found = self.map.function(lists, *keys)
+            found = self.call.map.function(lists, *keys)
         except (Exception, SystemExit) as error:
             found = self._raised(0, error)
         finally:
@@ -245,41 +225,35 @@ class MapTask:
     @property
     def _keys(self) -> list[Key]:
         """Return the key of every sequence; none if the map takes none."""
-        if self.context is None:
+        if self.call.context is None:
             return []
-        return [Key(self.context, *one) for one in zip(self.sweeps, self.ids, strict=True)]
+        return [Key(self.call.context, *one) for one in zip(self.sweeps, self.ids, strict=True)]
 
-    def _samples(self, number: int, found: Any) -> Samples | DataError:
-        """Return the samples of the map's output for a sequence."""
-        if self.parts is not None:
+    def _samples(self, number: int, found: Any) -> Samples:
+        """Return the samples of the map's output for a sequence; DataError if it is wrong."""
+        if self.parts is not None and not isinstance(found, DataError):
             part, num_parts = self.parts[number]
-            if not isinstance(found, list):
-                found = [found]
-            if len(found) != num_parts:
-                return self.error(
-                    number,
-                    f"made {len(found)} sequences where {num_parts} were measured; if it is "
-                    "another map than it was, give it another version=",
-                )
-            found = found[part]
-        try:
-            samples = self.convert(number, found)
-        except DataError as error:
-            return error
-        size = self.form.size(samples)
+            several = found if isinstance(found, list) else [found]
+            if len(several) != num_parts:
+                problem = f"made {len(several)} sequences where {num_parts} were measured; if "
+                advice = "it is another map than it was, give it another version="
+                raise self.error(number, problem + advice)
+            found = several[part]
+        samples = self.convert(number, found)
+        size, wanted = self.call.form.size(samples), self.call.map.size
         if size != self.sizes[number]:
-            return self.wrong_size(number, size)
-        if isinstance(self.map.size, Lengths):
+            raise self.wrong_size(number, size)
+        if isinstance(wanted, Lengths):
             sequence = {name: one[number] for name, one in self.sequences.items()}
             try:
-                lengths = self.map.size(sequence)
+                lengths = wanted(sequence)
             except ValueError as error:
-                return self.error(number, str(error))
+                raise self.error(number, str(error)) from error
             for name, length in lengths.items():
                 if name in samples and (own := count(samples[name])) != length:
                     told = f"of {name!r} where size= said {length}"
                     problem = f"returned {own} samples {told}; it must do the same every time"
-                    return self.error(number, problem)
+                    raise self.error(number, problem)
         return samples
 
     def convert(self, number: int, found: Any, *, may_be_empty: bool = False) -> Samples:
@@ -289,20 +263,20 @@ class MapTask:
         if not isinstance(found, Mapping):
             raise self.error(number, no_dict(found))
         try:
-            return self.form.convert(found, may_be_empty=may_be_empty)
+            return self.call.form.convert(found, may_be_empty=may_be_empty)
         except WrongSamples as error:
             raise self.error(number, str(error), error.stream) from error
 
     def wrong_size(self, number: int, size: int) -> DataError:
         """Return the error of a sequence that is made with another size than it must have."""
         problem = f"returned {size} samples where "
-        if self.map.size == "same":
+        if self.call.map.size == "same":
             problem += (
                 f"the sequence has {self.sizes[number]}; if that is one sample declare its "
                 "shape by streams=, and a map that changes sizes says size='measured'"
             )
         else:
-            told = "were measured" if self.map.size == "measured" else "size= said"
+            told = "were measured" if self.call.map.size == "measured" else "size= said"
             problem += f"{self.sizes[number]} {told}; it must do the same every time"
         return self.error(number, problem)
 
@@ -313,7 +287,7 @@ class MapTask:
 
     def error(self, number: int, reason: str, stream: str | None = None) -> DataError:
         """Return why the map is wrong at a sequence."""
-        return DataError(f"{self.map} {reason}", stream=stream, sequence=self.ids[number])
+        return DataError(f"{self.call.map} {reason}", stream=stream, sequence=self.ids[number])
 
 
 def no_dict(found: object) -> str:
@@ -363,11 +337,11 @@ def sizes_made(
         task.convert(number, one, may_be_empty=True)
         for one in (copied(several) if keeps else several)
     ]
-    made = [samples for samples in converted if task.form.size(samples)]
-    sizes = [task.form.size(samples) for samples in made]
+    made = [samples for samples in converted if task.call.form.size(samples)]
+    sizes = [task.call.form.size(samples) for samples in made]
     if keeps:
         measured.made.append(made)
-        if task.map.size == "same" and sizes != [task.sizes[number]]:
+        if task.call.map.size == "same" and sizes != [task.sizes[number]]:
             raise task.wrong_size(number, sum(sizes))
     return sizes
 

@@ -70,7 +70,7 @@ class CallTimes:
         holds_lock = self.locked > _HELD * self.watched
         if workers.kind is None and holds_lock and self.seconds > _WORTH:
             if self.is_found is None:
-                reason = _why_not_found(task.function, takes_main=False)
+                reason = _why_not_found(task.call, takes_main=False)
                 self.is_found = hasattr(os, "memfd_create") and not reason
             if self.is_found:
                 return "processes"
@@ -164,7 +164,7 @@ class MapWorkers:
 
     def run(self, task: Any) -> list[Any]:
         """Map sequences; the parts come in their order."""
-        pace = self._paces.setdefault((task.look, task.map.fingerprint), CallTimes())
+        pace = self._paces.setdefault((task.call.look, task.call.map.fingerprint), CallTimes())
         made = self._watched(task, pace)
         done = sum(one.calls for one in made)
         if made and done == len(task):
@@ -302,7 +302,7 @@ class _RunningTask:
         self._progress = progress
 
     def __str__(self) -> str:
-        return f"{self._task.map}, at sequence {self._task.ids[self._progress.at[0] or 0]!r}"
+        return f"{self._task}, at sequence {self._task.ids[self._progress.at[0] or 0]!r}"
 
 
 def _carry_out(call_lock: CallLock, task: Any, progress: Progress | None = None) -> Any:

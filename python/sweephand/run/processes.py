@@ -173,13 +173,11 @@ def main_module() -> dict[str, Any]:
 class ProcessWorker:
     """A process, which begins when it is first needed, and again when it has ended."""
 
-    def __init__(
-        self, server: ForkServer, functions: dict[Any, tuple[int, bytes, Any]]
-    ) -> None:
+    def __init__(self, server: ForkServer, calls: dict[int, tuple[bytes, Any]]) -> None:
         self.progress = Progress()
         self._server = server
         self._parent: subprocess.Popen[bytes] | None = None  # of the process
-        self._functions = functions  # with the objects whose ids are the keys
+        self._calls = calls  # by the ids of these objects
         self._peer: socket.socket | None = None
         self._process = 0  # its id, once it has begun
         self._is_killed = False
@@ -189,15 +187,13 @@ class ProcessWorker:
     def do(self, task: Any) -> Any:
         """Have a task carried out; `WorkerEnded` if the process ends instead.
 
-        There it is ``task.function(task.argument, progress)``. A function is sent once: it is
-        known by the identity of the objects in ``task.function_key``.
+        There it is ``task.call(task.argument, progress)``. A call is sent once.
         """
-        key = tuple(map(id, task.function_key))
-        if key not in self._functions:
-            number = len(self._functions)
-            self._functions[key] = number, pickle.dumps(task.function), task.function_key
-        number, pickled, _ = self._functions[key]
-        peer = self._peer or self._begin(task.modules)
+        number = id(task.call)
+        if number not in self._calls:
+            self._calls[number] = pickle.dumps(task.call), task.call
+        pickled, _ = self._calls[number]
+        peer = self._peer or self._begin(task.call.modules)
         is_sent = False
         with contextlib.suppress(OSError):
             send(peer, (number, None if number in self._known else pickled, task.argument))
@@ -213,7 +209,7 @@ class ProcessWorker:
             if kind == "made":
                 return found
             if kind == "failed":
-                raise RuntimeError(f"{task.name} {found}")
+                raise RuntimeError(f"{task} {found}")
             if kind == "ended":
                 self._drop(found, is_sent)
             self._process, self._failures = found, 0  # it began
