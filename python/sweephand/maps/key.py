@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,25 +99,26 @@ class Key:
         return Key(self._context.of_all_sweeps(), self.sweep, self.sequence_id)
 
 
+@dataclass(frozen=True)
 class KeyContext:
     """Common part of the keys of a map."""
 
-    def __init__(self, seed: int, name: str, version: int, purpose: int = _OF_A_SWEEP) -> None:
-        self._of = seed, name, version
-        self._purpose = purpose
-        digest = _core.base.name_digest(encoded(name))
-        self._begin = [1, seed, purpose]
-        self._end = [digest, version]
+    seed: int
+    name: str
+    version: int
+    purpose: int = _OF_A_SWEEP
 
     def word(self, sweep: int, sequence_id: str) -> int:
         """Return the 64 bits that all draws of a key are derived from."""
-        digest = _core.base.name_digest(encoded(sequence_id))
-        sweeps = [sweep] if self._purpose == _OF_A_SWEEP else []
-        return _core.base.derive_key([*self._begin, *sweeps, digest, *self._end])
+        sweeps = [sweep] if self.purpose == _OF_A_SWEEP else []
+        names = [_core.base.name_digest(encoded(one)) for one in (sequence_id, self.name)]
+        return _core.base.derive_key(
+            [1, self.seed, self.purpose, *sweeps, *names, self.version]
+        )
 
     def of_all_sweeps(self) -> KeyContext:
         """Return the context of keys that are the same in all sweeps."""
-        return KeyContext(*self._of, _OF_ALL_SWEEPS)
+        return replace(self, purpose=_OF_ALL_SWEEPS)
 
 
 class PhiloxKey(ISeedSequence):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,7 +19,6 @@ from sweephand.corpus.casts import whole_number
 from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
 from sweephand.corpus.ids import PartIds
-from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.sizes import Sizing, chunks_between
@@ -256,9 +253,6 @@ def stale(wanted: SequenceMap, found: PassFindings, how: str) -> StaleError:
     )
 
 
-_BATCHES_AHEAD = 2
-
-
 def measure(
     opened: OpenedMap, look: FirstLook
 ) -> tuple[NDArray[np.bool_], Expansion, Mapping[str, NDArray[np.uint32]]]:
@@ -443,47 +437,25 @@ MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
 def parts_of(
     opened: OpenedMap, task: MakeTask, heads: Mapping[str, int] | None = None
 ) -> Iterator[Measured]:
-    """Measure all sequences, part by part, with several in flight.
+    """Measure all sequences, part by part; damaged ones keep their places.
 
     Of streams that `heads` names, samples are cut to that many bytes.
     """
-
-    def measured(
-        numbers: NDArray[np.uint64], batch: _core.engine.Batch
-    ) -> tuple[NDArray[np.uint64], list[Any]]:
-        return numbers, opened.opening.workers.run(task(numbers, batch))
-
-    corpus, ledger = opened.corpus, opened.opening.ledger
-    batches = one_pass(corpus, ledger, batch_samples(corpus), heads=heads)
-    done = 0
-    with ThreadPoolExecutor(_BATCHES_AHEAD, "sweephand-measure") as ahead:
-        asked: deque[Future[tuple[NDArray[np.uint64], list[Any]]]] = deque()
-        while True:
-            if (one := next(batches, None)) is not None:
-                asked.append(ahead.submit(measured, *one))
-            elif not asked:
-                break
-            if one is None or len(asked) > _BATCHES_AHEAD:
-                part = _joined(*asked.popleft().result(), done, ledger)
-                done += len(part.sizes)
-                yield part
+    corpus, ledger, done = opened.corpus, opened.opening.ledger, 0
+    samples = batch_samples(corpus)
+    for numbers, batch in one_pass(corpus, ledger, samples, load_ahead=True, heads=heads):
+        found = Measured()
+        for part in opened.opening.workers.run(task(numbers, batch)):
+            found.add(part)
+            for wrong in part.wrong.values():
+                ledger.add(wrong)
+        end = int(numbers[-1]) + 1 if len(numbers) else done
+        if end - done != len(found.sizes):
+            sizes = [[1] for _ in range(end - done)]
+            for number, own in zip(numbers.tolist(), found.sizes, strict=True):
+                sizes[number - done] = own
+            found.sizes, found.is_clean = sizes, False
+        done = end
+        yield found
     if missing := corpus.num_sequences - done:
         yield Measured([[1]] * missing, is_clean=False)
-
-
-def _joined(
-    numbers: NDArray[np.uint64], parts: Iterable[Measured], done: int, ledger: Ledger
-) -> Measured:
-    """Return the sizes of the sequences up to the last of `numbers`, damaged ones included."""
-    found = Measured()
-    for part in parts:
-        found.add(part)
-        for wrong in part.wrong.values():
-            ledger.add(wrong)
-    end = int(numbers[-1]) + 1 if len(numbers) else done
-    if end - done != len(found.sizes):  # damaged sequences keep their places
-        sizes = [[1] for _ in range(end - done)]
-        for number, own in zip(numbers.tolist(), found.sizes, strict=True):
-            sizes[number - done] = own
-        found.sizes, found.is_clean = sizes, False
-    return found

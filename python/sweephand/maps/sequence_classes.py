@@ -184,9 +184,7 @@ def classes(stream: str, names: Sequence[str] | None = None) -> TextClasses:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"names are a list of texts, got {shown(names)}")
     if not names or len(set(names)) < len(names):
-        twice = next((name for name in names if list(names).count(name) > 1), None)
-        problem = f"{twice!r} comes twice" if names else "got none"
-        raise ValueError(f"names are those of the classes, one each: {problem}")
+        raise ValueError(f"names are those of the classes, one each, got {shown(names)}")
     return TextClasses(stream, names)
 
 

@@ -67,12 +67,7 @@ _NOT_FINITE = ("inf", "-inf", "nan")
 
 
 def to_json(
-    value: object,
-    *,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-    default: Callable[[Any], object] | None = None,
+    value: object, *, default: Callable[[Any], object] | None = None, **options: Any
 ) -> str:
     r"""Return a value as JSON; the options are those of `json.dumps`.
 
@@ -84,14 +79,8 @@ def to_json(
     >>> to_json({"loss": float("inf"), "name": "inf"})
     '{"loss": "inf", "name": "\'inf"}'
     """
-    return json.dumps(
-        _strict(value),
-        allow_nan=False,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-        default=None if default is None else lambda one: _strict(default(one)),
-    )
+    own = None if default is None else lambda one: _strict(default(one))
+    return json.dumps(_strict(value), allow_nan=False, default=own, **options)
 
 
 def of_json(value: Any) -> Any:
@@ -106,8 +95,8 @@ def of_json(value: Any) -> Any:
         return {key: of_json(item) for key, item in value.items()}
     if isinstance(value, list):
         return [of_json(item) for item in value]
-    if isinstance(value, str):
-        return float(value) if value in _NOT_FINITE else _text(value)
+    if isinstance(value, str) and value.lstrip("'") in _NOT_FINITE:
+        return float(value) if value in _NOT_FINITE else value[1:]
     return value
 
 
@@ -118,13 +107,5 @@ def _strict(value: Any) -> Any:
         return [_strict(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(float(value))
-    return _quoted(value)
-
-
-def _quoted(value: Any) -> Any:
     looks_like_one = isinstance(value, str) and value.lstrip("'") in _NOT_FINITE
     return f"'{value}" if looks_like_one else value
-
-
-def _text(value: str) -> str:
-    return value[1:] if value[:1] == "'" and value.lstrip("'") in _NOT_FINITE else value
