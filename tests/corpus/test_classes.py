@@ -145,7 +145,7 @@ def test_labels_of_pictures_are_known_without_pictures(
     def read(*_: object) -> bytes:
         raise AssertionError("a picture is read")
 
-    monkeypatch.setattr(sh.ImageFolder, "read", read)
+    monkeypatch.setattr(sh.ImageFolder, "_read", read)
     corpus = sh.ImageFolder(
         tmp_path, {"image": sh.StreamDef(), "label": sh.StreamDef()}, index=None
     )
