@@ -1,9 +1,5 @@
-"""Checkpoints of two ranks of FSDP2 and DDP load on one, two and four.
+"""Checkpoints of two ranks of FSDP2 and DDP load on one, two and four."""
 
-Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks.
-"""
-
-import os
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,10 +7,6 @@ from typing import Any
 import pytest
 from tests.frameworks.ranks import train
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("SWEEPHAND_FRAMEWORKS"),
-    reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `frameworks`, to train with them",
-)
 STEPS, STOP = 12, 7
 
 

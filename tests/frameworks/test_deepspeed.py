@@ -1,8 +1,4 @@
-"""DeepSpeed on two ranks takes the steps of one, and goes on exactly.
-
-Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
-environment with the extra `trainers`.
-"""
+"""DeepSpeed on two ranks takes the steps of one, and goes on exactly."""
 
 import os
 import re
@@ -12,11 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.frameworks.ranks import ROOT, free_port
-
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("SWEEPHAND_FRAMEWORKS"),
-    reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `frameworks`, to train with them",
-)
 
 
 def said_by(count: int, folder: Path) -> str:

@@ -1,10 +1,5 @@
-"""A desk in an actor of Ray lends to tasks, and bears what Ray does.
+"""A desk in an actor of Ray lends to tasks, and bears what Ray does."""
 
-Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
-environment with the extra `ray`.
-"""
-
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,13 +10,7 @@ from tests.torch.launch import ROOT
 
 import sweephand as sh
 
-pytestmark = [
-    pytest.mark.skipif(
-        not os.environ.get("SWEEPHAND_FRAMEWORKS"),
-        reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `ray`, to lend by it",
-    ),
-    pytest.mark.filterwarnings("ignore"),  # Ray's own
-]
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 
 
 def generate(desk: sh.ray.LoanDesk) -> int:

@@ -1,10 +1,5 @@
-"""Two real processes under accelerate, transformers.Trainer and Lightning.
+"""Two real processes under accelerate, transformers.Trainer and Lightning."""
 
-Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
-environment with the extra `frameworks`.
-"""
-
-import os
 from itertools import chain
 from pathlib import Path
 
@@ -12,10 +7,6 @@ import pytest
 from tests.frameworks.corpus import LENGTHS, NUM_SWEEPS, STEPS_BEFORE_STOP
 from tests.frameworks.ranks import launch, train
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("SWEEPHAND_FRAMEWORKS"),
-    reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `frameworks`, to train with them",
-)
 CASES = [
     (client, kind, num_workers)
     for client in ("accelerate", "transformers", "lightning")

@@ -1,9 +1,5 @@
-"""Trainers of other packages take micro-batches of `plan_lengths`, by the lines of a page.
+"""Trainers of other packages take micro-batches of `plan_lengths`, by the lines of a page."""
 
-Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks.
-"""
-
-import os
 import re
 import sys
 from importlib import import_module
@@ -16,13 +12,7 @@ import pytest
 
 import sweephand as sh
 
-pytestmark = [
-    pytest.mark.skipif(
-        not os.environ.get("SWEEPHAND_FRAMEWORKS"),
-        reason="set SWEEPHAND_FRAMEWORKS=1 to try trainers of other packages",
-    ),
-    pytest.mark.filterwarnings("default"),
-]
+pytestmark = pytest.mark.filterwarnings("default")
 PAGE = Path(__file__).parents[2] / "docs" / "generated.md"
 
 

@@ -1,8 +1,4 @@
-"""The script of every framework runs, and goes on exactly.
-
-Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
-environment with the extra `frameworks`.
-"""
+"""The script of every framework runs, and goes on exactly."""
 
 import importlib.util
 import os
@@ -12,10 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("SWEEPHAND_FRAMEWORKS"),
-    reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `frameworks`, to train with them",
-)
 SCRIPTS = Path(__file__).parents[2] / "examples" / "frameworks"
 CASES = [
     (path.name, backend)

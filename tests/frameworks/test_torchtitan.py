@@ -1,10 +1,5 @@
-"""torchtitan's Trainer on two ranks has the losses of one, and others go on from it.
+"""torchtitan's Trainer on two ranks has the losses of one, and others go on from it."""
 
-Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
-environment with the extra `trainers`.
-"""
-
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,19 +7,12 @@ from typing import Any
 import pytest
 from tests.frameworks.ranks import train
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("SWEEPHAND_FRAMEWORKS"),
-    reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `frameworks`, to train with them",
-)
 STEPS, STOP, ROWS = 8, 4, 8
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _installed() -> None:
-    if os.environ.get("SWEEPHAND_FRAMEWORKS"):
-        pytest.importorskip(
-            "torchtitan", reason="torchtitan: pip install 'sweephand[trainers]'"
-        )
+    pytest.importorskip("torchtitan", reason="torchtitan: pip install 'sweephand[trainers]'")
 
 
 @pytest.fixture(scope="module")
