@@ -1,5 +1,6 @@
 """Two workers that train together, each a child of one program."""
 
+import json
 import os
 import subprocess
 import sys
@@ -37,8 +38,19 @@ def fork_two(work: Callable[[int], object]) -> None:
             sys.exit(f"a worker ended with {code}")
 
 
-def tell_two(folder: Path, tell: Callable[[int], str]) -> list[str]:
-    """Let two children tell something by files in a folder; return both."""
-    files = [folder / f"{rank}.json" for rank in range(2)]
-    fork_two(lambda rank: files[rank].write_text(tell(rank)))
-    return [file.read_text() for file in files]
+def tell_two(tell: Callable[[Path, int], object]) -> None:
+    """Be a program of two workers in a group of torch; print as JSON what both tell."""
+    import torch._dynamo  # what optimizers import, before there are children
+    import torch.distributed as dist
+
+    folder = Path(sys.argv[1])
+
+    def work(rank: int) -> None:
+        torch.set_num_threads(1)
+        meeting = f"file://{folder}/meeting"
+        dist.init_process_group("gloo", meeting, rank=rank, world_size=2)
+        (folder / f"{rank}.json").write_text(json.dumps(tell(folder, rank)))
+        dist.destroy_process_group()
+
+    fork_two(work)
+    print(f"[{', '.join((folder / f'{rank}.json').read_text() for rank in range(2))}]")

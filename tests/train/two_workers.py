@@ -5,14 +5,12 @@ usage: two_workers.py FOLDER
 Each worker is a child that tells its story; prints both as JSON.
 """
 
-import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
-import torch._dynamo  # what optimizers import, before there are children
+import torch
 import torch.distributed as dist
 from tests.train.children import tell_two
 from tests.train.small import LENGTHS, Heard, source_of_lengths
@@ -75,22 +73,13 @@ def preempted(folder: Path, rank: int) -> int:
 
 
 def tell(folder: Path, rank: int) -> dict[str, Any]:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
     heard = Heard()
     _, trainer = make(heard)
     trainer.train_minibatch(source_of_lengths(LENGTHS).next_minibatch(12, None, None, 2, rank))
     story: dict[str, Any] = {"told": len(heard.steps), "overflow": overflow(rank)}
     story["exit_code"] = preempted(folder / "session", rank)
-    dist.destroy_process_group()
     return story
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
-    told = tell_two(folder, lambda rank: json.dumps(tell(folder, rank)))
-    print(f"[{', '.join(told)}]")
-
-
 if __name__ == "__main__":
-    main()
+    tell_two(tell)

@@ -1,5 +1,6 @@
-"""A user's program is clean for strict type checkers, and runs."""
+"""A user's program is clean for strict type checkers, and runs; stubs export their names."""
 
+import ast
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from sweephand.base.public_names import importable_names
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(user_program.__file__)
+PACKAGE = Path(sh.__file__).parent
 
 
 def test_a_users_program_runs(tmp_path: Path) -> None:
@@ -65,3 +67,20 @@ def test_pyright_finds_nothing_in_a_users_program(tmp_path: Path) -> None:
     command = ["pyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    "stub", sorted(PACKAGE.glob("**/__init__.pyi")), ids=lambda p: p.parent.name
+)
+def test_stubs_export_by_as(stub: Path) -> None:
+    """A name of a stub that is imported without `as` is private; jedi looks at no `__all__`."""
+    if "_core" in stub.parts:
+        pytest.skip("generated")
+    imported = [
+        node
+        for node in ast.walk(ast.parse(stub.read_text()))
+        if isinstance(node, ast.ImportFrom)
+    ]
+    without = [alias.name for node in imported for alias in node.names if alias.asname is None]
+    assert imported
+    assert not without

@@ -1,4 +1,4 @@
-"""Trains with two workers that keep a ledger: run by test_ledger_workers.py.
+"""Trains with two workers that keep a ledger: run by test_loss_ledger.py.
 
 usage: ledger_workers.py FOLDER
 

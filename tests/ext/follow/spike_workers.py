@@ -6,13 +6,10 @@ Prints as JSON for each worker, and for each way to share a model, the lines of 
 events and the weights; then how a run ends of which a callback on the first worker says stop.
 """
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-import torch._dynamo  # what optimizers import, before there are children
-import torch.distributed as dist
+import torch
 from tests.ext.follow.spike_runs import CLASSES, points
 from tests.train.children import tell_two
 from torch import nn
@@ -71,9 +68,6 @@ def sharded(module: nn.Module) -> nn.Module:
 
 
 def tell(folder: Path, rank: int) -> dict[str, Any]:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
-
     def first_says_stop(spike: sh.train.Spike) -> Any:
         return "stop" if rank == 0 else "skip"
 
@@ -86,15 +80,8 @@ def tell(folder: Path, rank: int) -> dict[str, Any]:
         "stopped": heal(DistributedDataParallel, sh.SpikePolicy(action=first_says_stop)),
     }
     told["replayed"] = heal(DistributedDataParallel, None, events=told["ddp"]["events"])
-    dist.destroy_process_group()
     return told
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
-    told = tell_two(folder, lambda rank: json.dumps(tell(folder, rank)))
-    print(f"[{', '.join(told)}]")
-
-
 if __name__ == "__main__":
-    main()
+    tell_two(tell)

@@ -1,17 +1,23 @@
 """A ledger has the loss of every sequence at every step, whatever happens to the run."""
 
+import errno
+import json
 import os
 import pickle
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.ext.follow.ledger_workers import LENGTHS as OF_TWO
+from tests.ext.follow.ledger_workers import SIZES, make, train
+from tests.train.children import run
 from tests.train.small import (
     LENGTHS,
     Heard,
@@ -25,6 +31,7 @@ from torch import nn
 
 import sweephand as sh
 import sweephand.torch
+from sweephand.ext.follow.loss_ledger import LEDGER
 
 Row = dict[str, Any]
 
@@ -231,3 +238,140 @@ ledger.record(source.next_minibatch(5), np.ones(5))
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         subprocess.run([sys.executable, "-c", code], check=True, env=environment)
         assert sums(rows_of(folder)) == {1: 5.0}
+
+
+# -- what a crash, a bad disk or a second writer can do to the files --
+
+
+def record(ledger: sh.LossLedger, first: int, last: int) -> None:
+    """Record steps of three sequences, whose ids are given."""
+    ids = [f"number {i}" for i in range(30)]
+    corpus = sh.ArrayDeserializer({"x": np.arange(30.0)}, ids=ids)
+    source = sh.MinibatchSource(corpus)
+    for step in range(first, last + 1):
+        source.current_position = 3 * (step - 1)
+        ledger.record(source.next_minibatch(3), [step, step + 0.25, step + 0.5], step)
+
+
+@pytest.fixture
+def flushed(folder: Path) -> Path:
+    """A ledger of three flushes: steps 1 to 3, 4 to 5, 6 to 8."""
+    with sh.LossLedger(folder) as ledger:
+        for first, last in ((1, 3), (4, 5), (6, 8)):
+            record(ledger, first, last)
+            ledger.flush()
+    return folder
+
+
+def test_a_file_of_another_version_is_refused(flushed: Path) -> None:
+    file = flushed / "0.losses"
+    content = file.read_bytes()
+    later = replace(LEDGER, version=9)
+    file.write_bytes(later.head + content[16:])
+    with pytest.raises(sh.DataError, match="of version 3, or it is damaged"):
+        rows_of(flushed)
+    file.write_bytes(b"SWLB" + content[20:])  # as it was before there were records
+    with pytest.raises(sh.DataError, match="or it is damaged; read it with"):
+        rows_of(flushed)
+    with (
+        sh.LossLedger(flushed) as ledger,
+        pytest.raises(sh.DataError, match="or it is damaged"),
+    ):
+        ledger.rewind(5)
+
+
+def test_a_full_disk_loses_nothing(flushed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite = os.pwrite
+
+    def full(descriptor: int, data: memoryview, offset: int) -> int:
+        if len(data) > 40:
+            return pwrite(descriptor, data[:40], offset)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = rows_of(flushed)
+    with sh.LossLedger(flushed) as ledger:
+        ledger.rewind(8)
+        record(ledger, 9, 10)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", full)
+            with pytest.raises(OSError, match="No space left"):
+                ledger.flush()
+        assert rows_of(flushed) == before
+        record(ledger, 11, 11)
+    rows = rows_of(flushed)
+    assert [row["step"] for row in rows] == [step for step in range(1, 12) for _ in range(3)]
+    assert all(row["id"].startswith("number ") for row in rows)
+
+
+def test_two_writers_of_one_file_are_refused(flushed: Path) -> None:
+    with sh.LossLedger(flushed) as one, sh.LossLedger(flushed) as other:
+        one.rewind(8)
+        with pytest.raises(BlockingIOError, match="writes to this ledger; close that one"):
+            other.rewind(8)
+        one.close()
+        other.rewind(8)
+
+
+def test_a_link_in_the_place_of_a_file_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("mine")
+    (tmp_path / "losses").mkdir()
+    (tmp_path / "losses" / "0.losses").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="symbolic links"):
+        record(sh.LossLedger(tmp_path / "losses"), 1, 1)
+    assert (tmp_path / "target").read_text() == "mine"
+
+
+# -- several workers --
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Let two workers train, once for all tests."""
+    folder = tmp_path_factory.mktemp("workers")
+    run("ledger_workers.py", folder)
+    return folder
+
+
+def test_the_rows_of_all_workers_add_up_to_the_losses_of_the_steps(shared: Path) -> None:
+    losses = json.loads((shared / "losses.json").read_text())
+    rows = rows_of(shared / "ledger")
+    assert len(losses) == 2 * len(SIZES)
+    for step, loss in enumerate(losses, 1):
+        found = sum(row["loss"] for row in rows if row["step"] == step)
+        assert found == pytest.approx(loss, rel=1e-6)
+    assert sorted(path.name for path in (shared / "ledger").iterdir()) == [
+        "0.losses",
+        "1.losses",
+    ]
+
+
+def test_one_worker_alone_goes_on_and_has_the_rows_of_a_run_alone(shared: Path) -> None:
+    again, alone = shared / "ledger", shared / "alone"
+    for path, saved in ((alone, None), (again, shared / "saved")):
+        with sh.LossLedger(path) as ledger:
+            trainer = make(ledger, Heard())
+            if saved is None:
+                train(trainer, 0, 1)
+            else:
+                trainer.restore_from_checkpoint(saved)
+                assert max(row["step"] for row in rows_of(path)) == len(SIZES)
+            train(trainer, 0, 1)
+    wanted = {(row["step"], row["id"]): row["loss"] for row in rows_of(alone)}
+    found = {(row["step"], row["id"]): row["loss"] for row in rows_of(again)}
+    assert found == pytest.approx(wanted, rel=1e-4)
+
+
+def test_receipts_of_two_workers_are_those_of_the_minibatches(shared: Path) -> None:
+    source, steps = source_of_lengths(OF_TWO), 2 * len(SIZES)
+    for kind in ("receipts", "planned"):
+        assert [path.name for path in (shared / kind).iterdir()] == ["0.receipts"]
+        audit = sh.train.Receipts(shared / kind).audit(source, content=kind == "receipts")
+        assert audit.mismatch is None
+        assert audit.num_steps == steps
+    with sh.train.Receipts(shared / "receipts", content=True) as receipts:
+        trainer = make(sh.LossLedger(shared / "other"), Heard(), receipts)
+        trainer.restore_from_checkpoint(shared / "saved")
+        train(trainer, 0, 1, loops=1)
+    audit = sh.train.Receipts(shared / "receipts").audit(source, content=True)
+    assert audit.mismatch is None
+    assert audit.num_steps == steps

@@ -231,23 +231,6 @@ def test_a_damaged_utterance_within_the_budget_leaves_the_rest(tmp_path: Path) -
     assert as_lists(delivered(labels(tmp_path, text), "y", max_errors=1)) == {"b": [1, 1]}
 
 
-def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    at = written(tmp_path, "a.mfc", a=[[1]])
-    text = '"a.lab"\n0 1 ah\n.\n'
-    with pytest.raises(ValueError, match="needs scp="):
-        sh.HTKFeatureDeserializer({"x": sh.StreamDef()})
-    with pytest.raises(ValueError, match="leave field= out"):
-        features(at, field="f")
-    with pytest.raises(TypeError):
-        features(at, context=5)
-    with pytest.raises(ValueError, match="scp= and context= are for HTKFeatureDeserializer"):
-        sh.CTFDeserializer(at, {"x": sh.io.StreamDef(scp=at)})
-    with pytest.raises(ValueError, match="phone_boundaries=True marks sparse labels"):
-        labels(tmp_path, text, phone_boundaries=True)
-    with pytest.raises(ValueError, match="more than the 2 classes"):
-        labels(tmp_path, text, shape=2)
-
-
 def test_lists_are_known_by_their_names_and_labels_by_their_bytes(tmp_path: Path) -> None:
     scp = written(tmp_path, "a=a.mfc[1,1]\n", a=[[1], [2]])
     (tmp_path / "a.lab").write_text('#!MLF!#\n"a"\n0 2 s 7\n.\n')

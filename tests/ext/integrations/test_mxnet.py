@@ -115,19 +115,3 @@ def test_a_state_of_other_data_is_refused() -> None:
             other.load_state_dict(state)
     with pytest.raises(sh.StateError, match="a state has epoch, batch and fingerprint"):
         make([[1, 2]] * 4, 2).load_state_dict({"epoch": 0})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([[1, 2]], 2), "no length occurs 2 times, the batch size, among 1 sentences"),
-        (([], 2), "no length occurs 2 times"),
-        (([[1, 2]], 1, [1]), "none of 1 sentences fits a bucket; the largest is 1"),
-        (([[1, 2]], 0), "batch_size must be in"),
-        (([[1, 2]], 1, [0, 2]), "a bucket must be in"),
-        (([[1, 2]], 1, [2], -1, "int32", "XX"), "layout must be 'NT' or 'TN'"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BucketSentenceIter(*arguments)

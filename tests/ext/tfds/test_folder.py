@@ -107,19 +107,6 @@ def test_a_written_order_is_guarded() -> None:
         ReadOrder(rows(3), unguarded, shuffle_files=True, is_ordered=True)
 
 
-def test_wrong_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="repeat_filenames mixes passes"):
-        ReadConfig(repeat_filenames=True)
-    with pytest.raises(ValueError, match="interleave_block_length must be"):
-        ReadConfig(interleave_block_length=0)
-    with pytest.raises(ValueError, match="given twice"):
-        ReadConfig(interleave_sort_fn=list, experimental_interleave_sort_fn=list)
-    with pytest.raises(ValueError, match="the split selects no examples"):
-        ReadOrder([], ReadConfig())
-    with pytest.raises(TypeError, match="must return FileInstruction"):
-        ReadOrder(rows(1), ReadConfig(interleave_sort_fn=lambda files: [1]))  # type: ignore[list-item, return-value]
-
-
 # -- ids --
 
 
