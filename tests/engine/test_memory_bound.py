@@ -59,7 +59,7 @@ def assert_within_bound(corpus: object, layouts: list[Callable[[], sh.Layout]]) 
             num_threads=1,
         ) as source:
             held = 0.0
-            for _ in range(24):
+            for _ in range(12):
                 source.next_minibatch(64)
                 held = max(held, source.stats()["bytes_held"])
             assert held <= source.memory_bound(64), source.timeline.options.layout

@@ -19,7 +19,7 @@ from tests.read.test_damage import SLOW, delivered, write, written
 
 import sweephand as sh
 
-INPUTS = 100_000 if extent.exhaustive else 1_000
+INPUTS = 100_000 if extent.exhaustive else 300
 """Of a format; a tenth of those whose libraries take long to open a file."""
 
 _ODD = [b"\0", b"\xff" * 8, b"\n", b'"', b"{", b"\x7f\xff\xff\xff", b"\x80" * 3, b"9" * 20]

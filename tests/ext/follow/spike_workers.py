@@ -76,7 +76,6 @@ def tell(folder: Path, rank: int) -> dict[str, Any]:
     told = {
         "ddp": heal(DistributedDataParallel, bisect, checkpoint_config=saving),
         "fsdp": heal(sharded, bisect),
-        "nan": heal(DistributedDataParallel, bisect, kind="nan"),
         "stopped": heal(DistributedDataParallel, sh.SpikePolicy(action=first_says_stop)),
     }
     told["replayed"] = heal(DistributedDataParallel, None, events=told["ddp"]["events"])

@@ -21,7 +21,7 @@ from tests.train.small import Heard
 
 import sweephand as sh
 
-RUNS = int(os.environ.get("SWEEPHAND_POISONED_RUNS", "4"))
+RUNS = int(os.environ.get("SWEEPHAND_POISONED_RUNS", "2"))
 
 
 def policy_for(kind: str | None, action: Any = "skip", **options: Any) -> sh.SpikePolicy:
