@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shutil
 from itertools import islice
-from math import isnan
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from benchmarks import report, slow_loops
 from benchmarks.goals import LINES
 from benchmarks.suite import bench_plan
-from benchmarks.suite.contest import MACHINES, Found, MemoryRow, Process
+from benchmarks.suite.contest import Process
 from benchmarks.suite.store import Store
 from benchmarks.suite.turn import Turn
 
@@ -55,39 +53,6 @@ def test_packed_rows_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWEEPHAND_BENCHMARK_SCALE", "0.01")
     corpus, lanes = (one[0] for one in bench_plan.Fill.params)
     assert 90 < bench_plan.Fill().track_fill(corpus, lanes) <= 100
-
-
-class Sleepless(MemoryRow):
-    """Contenders that do nothing, and one that is not installed."""
-
-    contenders: ClassVar = {"ours": lambda: iter(()), "other": lambda: iter(())}
-    unit, per = "ms", 1e-3
-
-    def setup_cache(self) -> Found:
-        return self.compete()
-
-
-def test_contenders_take_turns_on_a_quiet_and_a_busy_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    order: list[str] = []
-
-    def take_turn(process: Process, seconds: float) -> list[Turn]:
-        name = process._command[-1]
-        order.append(name)
-        return [Turn(2, 0.5, 0.25, 100)] if name == "ours" else []
-
-    monkeypatch.setenv("SWEEPHAND_BENCHMARK_SECONDS", "0")
-    monkeypatch.setattr(Process, "prepare", lambda process: None)
-    monkeypatch.setattr(Process, "take_turn", take_turn)
-    found = Sleepless().setup_cache()
-    assert order == ["ours", "other"] * 3 * len(MACHINES)
-    for machine in MACHINES:
-        assert Sleepless().track_wall(found, machine, "ours") == 250
-        assert Sleepless().track_processor(found, machine, "ours") == 125
-        assert Sleepless().track_spread(found, machine, "ours") == 0
-        assert Sleepless().track_grown(found, machine, "ours") == 100
-        assert isnan(Sleepless().track_wall(found, machine, "other"))
 
 
 def test_a_contender_in_a_process_of_its_own_answers(

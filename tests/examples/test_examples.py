@@ -226,6 +226,20 @@ def test_an_example_without_any_package_runs_or_ends_with_a_sentence(
     assert told or re.match(r"this example needs .*pip install ", sentence)
 
 
+@pytest.mark.parametrize("name", _QUICK)
+def test_a_script_that_reads_a_format_runs(
+    run: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWEEPHAND_CACHE", "")  # is put back when a script sets it
+    try:
+        told = run(name)
+    except SystemExit as end:  # a package is not installed here
+        if not str(end).startswith("this example needs "):
+            raise
+        pytest.skip(str(end))
+    assert len(told.splitlines()) >= 2
+
+
 def test_no_example_needs_a_package_in_silence() -> None:
     own = {"numpy", "sweephand", "__future__", *sys.stdlib_module_names}
     own |= {path.stem for path in EXAMPLES.rglob("*.py")}

@@ -15,34 +15,13 @@ def interval(spec: str, lengths: dict[str, list[int]] = LENGTHS) -> tuple[int, i
     return found.begin, found.end
 
 
+# More than what was recorded of TFDS.
 @pytest.mark.parametrize(
     "spec",
     [
-        *(
-            "s[10%:50]",
-            "s[1%:2shard]",
-            "s[1shard:2]",
-            "s[5:2]",
-            "s[9:6]",
-            "s[6:5]",
-            "s[:0shard]",
-        ),
-        *("s[99shard]", "s[-5shard]", "s[15:]", "s[:-15]", "s[:]", "s[]", "s[5]", "s[5%]"),
-        *(
-            "s[::]",
-            "s[%:]",
-            " s",
-            "s ",
-            "s [:5]",
-            "",
-            "s+",
-            "s[1.5:]",
-            "s[1.5shard]",
-            "s[1__0:]",
-        ),
-        *("s[1.2.3%:]", "s[101%:]", "all[:5]", "g[:50](closest)", "g[1shard](closest)"),
-        *("g[:1shard](pct1_dropremainder)", "g[:50%](down)", "g(closest)", "nowhere"),
-        "s[:50%](pct1_dropremainder)",
+        *("s[-5shard]", "s[15:]", "s[:-15]", "s[%:]", " s", "s ", "s [:5]", "", "s[1.5shard]"),
+        *("s[1__0:]", "s[1.2.3%:]", "g[:50](closest)", "g[1shard](closest)", "g(closest)"),
+        *("g[:1shard](pct1_dropremainder)", "g[:50%](down)", "s[:50%](pct1_dropremainder)"),
     ],
 )
 def test_a_trap_is_a_value_error(spec: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import threading
 from collections.abc import Iterator
@@ -9,10 +10,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.ext.view.pages import Read
 
 import sweephand as sh
 from sweephand.ext.view.command import ViewServer
-from sweephand.ext.view.page import policy
+from sweephand.ext.view.page import policy, prose, tag, text
 from sweephand.ext.view.viewer import Question, Viewer
 from sweephand.source.answers import twin_of
 
@@ -84,3 +88,23 @@ def test_nothing_can_be_changed(server: ViewServer, method: str) -> None:
     answer, body = ask(server, method=method)
     assert answer.status == 501
     assert server.token.encode() not in body
+
+
+# -- hTML of parts, in which all text is escaped --
+
+
+ANY_TEXT = st.text(st.characters(codec=None, categories=None))
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_no_text_becomes_markup_and_all_can_be_encoded(child: str, value: str) -> None:
+    found = tag("p", child, prose(child), title=value)
+    found.encode()
+    parsed = Read(found)
+    assert [name for name, _ in parsed.elements] == ["p"]
+    assert html.unescape(str(text(child))) in parsed.text
+
+
+def test_line_ends_stay_in_prose_alone() -> None:
+    assert prose("a\n\x1b<") == "a\n\\x1b&lt;"
+    assert text("a\nb") == "a\\nb"
