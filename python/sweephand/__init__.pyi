@@ -63,9 +63,9 @@ from .layouts.packed import Packed as Packed
 from .layouts.plain import Frames as Frames
 from .layouts.plain import Padded as Padded
 from .layouts.plain import Ragged as Ragged
+from .lengths import plan_lengths as plan_lengths
 from .lengths.lengths_plan import LengthsMinibatch as LengthsMinibatch
 from .lengths.lengths_plan import LengthsPlan as LengthsPlan
-from .lengths.plan import plan_lengths as plan_lengths
 from .loans.desk import Desk as Desk
 from .loans.desk import Loan as Loan
 from .loans.desk import LoanError as LoanError

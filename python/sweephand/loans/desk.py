@@ -37,28 +37,13 @@ _KINDS = ("served", "out", "waiting", "trained", "given_back", "expired")
 
 
 class LoanError(StateError):
-    """A ticket is not out.
-
-    Parameters
-    ----------
-    message : str
-        The failure.
-    ticket : int
-        The ticket.
-    sequence : str, optional
-        The id of its sequence.
+    """A ticket is not out; `ticket`, and the id of its `sequence` if known, say which.
 
     Examples
     --------
-    >>> import numpy as np, sweephand as sh
-    >>> desk = sh.MinibatchSource({"x": np.arange(4)}, max_sweeps=1).lend()
-    >>> loan = desk.take(2)
-    >>> _ = desk.done(loan.tickets)
-    >>> try:
-    ...     desk.done(loan.tickets)
-    ... except sh.LoanError as error:
-    ...     print(error.sequence == loan.minibatch.ids[0])
-    True
+    >>> import sweephand as sh
+    >>> sh.LoanError("the ticket 7 has ended", 7, "array__3").sequence
+    'array__3'
     """
 
     def __init__(self, message: str, ticket: int = -1, sequence: str | None = None) -> None:
@@ -103,7 +88,7 @@ class Desk:
     Every copy of every sequence is trained once in its sweep, or dropped for a reason, in
     whatever order loans end. New sequences come in the order of the timeline; before them come
     those that were given back or have expired and, after a load, what was out at the save.
-    Any number of threads may call it. A banned sequence is dropped unless it is trained.
+    A banned sequence is dropped unless it is trained. Any number of threads may call it.
 
     Parameters
     ----------
@@ -150,7 +135,6 @@ class Desk:
         cursor.lender = self
 
     def _start(self, supply: Supply, lent: list[Lent]) -> None:
-        self._supply = supply
         self._open = {one.first_ticket: one for one in lent}  # what has copies that can end
         self._waiting = [(one.time, one.first_ticket) for one in lent if one.is_waiting]
         heapq.heapify(self._waiting)
@@ -159,7 +143,7 @@ class Desk:
     def follow_events(self) -> None:
         """Lend by the events that the source has now."""
         with self._held():
-            self._follow(Supply(self._source.cursor, self._time, self._copies))
+            self._follow(Supply(self._source.cursor, self.position, self._copies))
 
     def _follow(self, supply: Supply) -> None:
         self._supply = supply
@@ -172,11 +156,7 @@ class Desk:
     def position(self) -> int:
         """Nominal time of the first sequence that was not served yet."""
         with self._held():
-            return self._time
-
-    @property
-    def _time(self) -> int:
-        return self._next[0].time if self._next else self._supply.time
+            return self._next[0].time if self._next else self._supply.time
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -189,19 +169,11 @@ class Desk:
             yield
 
     def take(self, n: int) -> Loan:
-        """Borrow the next sequences, with all their copies that are not out.
+        """Borrow the next sequences, at most n, with all their copies that are not out.
 
-        Parameters
-        ----------
-        n : int
-            Sequences at most. There are fewer at the end of the data, where a map takes
-            another version, and if damaged ones are skipped, within ``max_errors``: these
-            are dropped as "damaged".
-
-        Raises
-        ------
-        DataError
-            If the data are wrong; nothing is lent, so that another call tries again.
+        There are fewer at the end of the data, where a map takes another version, and if
+        damaged ones are skipped, within ``max_errors``: these are dropped as "damaged". After
+        a DataError nothing is lent, so that another call tries again.
         """
         check_int("n", n)
         while True:
@@ -241,13 +213,10 @@ class Desk:
         tickets = [_NOT_LENT] * self._copies
         for copy, state in enumerate(lent.copies):
             if state in (EXPIRED, GIVEN_BACK):
-                lent.copies[copy] = self._time
-                tickets[copy] = self._ticket(lent, copy)
+                lent.copies[copy] = self.position
+                tickets[copy] = self._desk << _DESK_SHIFT | lent.first_ticket + copy
                 self._count(lent, "served")
         return tickets
-
-    def _ticket(self, lent: Lent, copy: int) -> int:
-        return self._desk << _DESK_SHIFT | lent.first_ticket + copy
 
     def _first(self) -> tuple[Lent, _core.compose.Plan] | None:
         while self._waiting:
@@ -274,7 +243,7 @@ class Desk:
     def _ban(self) -> None:
         """Let the bans hold that the position has reached, for what is not trained."""
         new: set[int] = set()
-        while self._bans and self._bans[-1][0] <= self._time:
+        while self._bans and self._bans[-1][0] <= self.position:
             new.update(self._bans.pop()[1].tolist())
         if not new:
             return
@@ -294,8 +263,7 @@ class Desk:
         tickets : array of int, any shape
             Entries of -1 are passed over.
         repeated : {"error", "ignore"}
-            What happens to tickets that have ended before, as messages that may come twice
-            end them.
+            What happens to tickets that have ended before, as of messages that come twice.
 
         Returns
         -------
@@ -310,63 +278,35 @@ class Desk:
         return self._close(tickets, repeated, partial(self._end, kind="trained"))
 
     def give_back(self, tickets: ArrayLike, repeated: Repeated = "error") -> None:
-        """End loans whose sequences are wanted again, all of them or none.
-
-        Parameters
-        ----------
-        tickets, repeated
-            As in `done`.
-
-        Raises
-        ------
-        LoanError
-            As `done`.
-        """
+        """End loans whose sequences are wanted again; otherwise as `done`."""
         close = partial(self._wait, state=GIVEN_BACK)
         self._close(tickets, repeated, close, also_before=GIVEN_BACK)
 
     def drop(self, tickets: ArrayLike, reason: str, repeated: Repeated = "error") -> None:
-        """End loans whose sequences are never trained in this sweep, all of them or none.
+        """End loans whose sequences are never trained in this sweep; otherwise as `done`.
 
-        Parameters
-        ----------
-        tickets, repeated
-            As in `done`.
-        reason : str
-            What `report` counts them by.
-
-        Raises
-        ------
-        LoanError
-            As `done`.
+        `report` counts them by their reason.
         """
         if not isinstance(reason, str):
             raise ArgumentTypeError(f"reason must be a text, got {shown(reason)}")
         self._close(tickets, repeated, partial(self._end, kind=f"dropped {reason}"))
 
     def expire(self, older_than: int) -> NDArray[np.int64]:
-        """Let loans expire whose takers may be gone: their sequences come again, first.
+        """Let loans expire whose takers may be gone, and return their tickets: (tickets,).
 
-        Parameters
-        ----------
-        older_than : int
-            Samples that the position has moved by since the loan; 0: all that is out. At the
-            end of the data the position rests, and only 0 is sure to find the last loans.
-
-        Returns
-        -------
-        ndarray of int64, shape (tickets,)
-            The tickets that have expired.
+        Their sequences come again, first. `older_than` is the samples that the position has
+        moved by since the loan; 0: all that is out. At the end of the data the position rests,
+        and only 0 is sure to find the last loans.
         """
         check_int("older_than", older_than, 0)
         expired: list[int] = []
         with self._held():
-            latest = self._time - older_than
+            latest = self.position - older_than
             for lent in sorted(self._open.values(), key=lambda one: one.time):
                 for copy, since in enumerate(lent.copies):
                     if 0 <= since <= latest:
                         self._wait(lent, copy, EXPIRED)
-                        expired.append(self._ticket(lent, copy))
+                        expired.append(self._desk << _DESK_SHIFT | lent.first_ticket + copy)
         return np.array(expired, np.int64)
 
     @property
@@ -409,7 +349,7 @@ class Desk:
             raise LoanError(f"the ticket {ticket} is of another desk", ticket)
         copy = place % self._copies
         lent = self._open.get(place - copy)
-        if lent is None and not self._supply.comes_before(place, self._time):
+        if lent is None and not self._supply.comes_before(place, self.position):
             self._refuse(ticket, "was not lent yet")
         return lent, copy
 
@@ -439,16 +379,13 @@ class Desk:
     def report(self) -> dict[str, Any]:
         """Return what became of the tickets.
 
-        Returns
-        -------
-        dict
-            ``position``; ``served``, with those that were served again; ``out`` and
-            ``waiting`` now; ``trained``, ``given_back``, ``expired``; and ``dropped``, a dict
-            by reason. The same but for the position in ``by_corpus``, by the corpus of a
-            mixture, and ``by_length``, by the power of two that a sequence's length is at most.
+        That is ``position``; ``served``, with those that were served again; ``out`` and
+        ``waiting`` now; ``trained``, ``given_back``, ``expired``; and ``dropped``, a dict by
+        reason. The same but for the position in ``by_corpus``, by the corpus of a mixture, and
+        ``by_length``, by the power of two that a sequence's length is at most.
         """
         with self._held():
-            counts, position = self._counts.copy(), self._time
+            counts, position = self._counts.copy(), self.position
             for lent in self._open.values():
                 for state in lent.copies:
                     counts[_key(lent, "waiting" if state < 0 else "out")] += state != ENDED
@@ -482,11 +419,7 @@ class Desk:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken: what was out then comes again, first.
 
-        Raises
-        ------
-        StateError
-            If it is no state of such a desk, or of another corpus or order; the desk is
-            unchanged.
+        A StateError, if it is of another desk, corpus or order, leaves the desk unchanged.
         """
         with self._held():
             supply, lent, counts, desk = self._read(state)
@@ -558,6 +491,8 @@ def _unpacked(text: str) -> NDArray[np.int64]:
 class RemoteDesk:
     """The face of a `Desk` that is elsewhere; `ask` carries calls to it.
 
+    `repeated` is what happens to tickets that have ended before, where a call does not say.
+
     Examples
     --------
     >>> import numpy as np, sweephand as sh
@@ -571,7 +506,6 @@ class RemoteDesk:
     """
 
     repeated: Repeated = "error"
-    """What happens to tickets that have ended before, where a call does not say."""
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """Return what the desk answers to the call of a method, or raise its error."""
