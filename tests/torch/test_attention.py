@@ -130,26 +130,3 @@ def test_masks_are_of_packed_rows_only() -> None:
     for make in (sh.torch.attention_mask, sh.torch.block_mask):
         with pytest.raises(AttributeError, match="segments come with layout=Packed"):
             make(minibatch)
-
-
-@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(), sh.Packed(20)])
-def test_a_nested_tensor_holds_the_parts_of_sequences(layout: sh.Layout) -> None:
-    data = with_parts([6, 9], layout)["ids"]
-    held = [one.tolist() for one in sh.torch.nested(data).unbind()]
-    assert sorted(held) == [[0, 1], [0, 1, 2], [2, 3, 4, 5], [3, 4, 5, 6, 7, 8]]
-    if data.is_padded:
-        tensors = with_parts([6, 9], layout).torch()
-        assert {"segment_ids", "position_ids"} <= tensors.keys()
-
-
-@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(16)])
-def test_a_nested_tensor_holds_the_sequences(layout: sh.Layout) -> None:
-    offsets = np.cumsum([0, 5, 4, 6])
-    corpus = sh.ArrayDeserializer({"x": (np.arange(30.0).reshape(15, 2), offsets)})
-    data = sh.MinibatchSource(corpus, layout=layout, num_lanes=1).next_minibatch(16)["x"]
-    nested = sh.torch.nested(data)
-    assert nested.shape[0] == 3
-    for found, wanted in zip(nested.unbind(), data.as_sequences(), strict=True):
-        assert np.array_equal(found.numpy(), wanted)
-    assert nested._get_max_seqlen() == 6
-    assert nested._get_min_seqlen() == 4

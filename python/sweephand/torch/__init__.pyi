@@ -8,7 +8,6 @@ from sweephand.ext.integrations.bucketing import BucketingModule as BucketingMod
 from . import distributed as distributed
 from .attention import attention_mask as attention_mask
 from .attention import block_mask as block_mask
-from .attention import nested as nested
 from .dataset import DataLoader as DataLoader
 from .dataset import IterableDataset as IterableDataset
 from .exact_masters import ExactMasters as ExactMasters
@@ -28,7 +27,6 @@ __all__ = [
     "block_mask",
     "distributed",
     "megatron",
-    "nested",
     "tensors_of",
     "to_tensor",
     "torchtitan",

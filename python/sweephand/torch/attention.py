@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sweephand.base.checks import check_int
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.torch.tensors import to_tensor
 
 if TYPE_CHECKING:
@@ -22,10 +21,7 @@ def attention_mask(
 ) -> torch.Tensor:
     """Return the attention mask between cells of packed rows, for scaled dot product attention.
 
-    Parameters
-    ----------
-    minibatch : Minibatch
-        With segments: in layout `Packed`, or padded with parts.
+    The minibatch has segments: in layout `Packed`, or padded with parts.
 
     Returns
     -------
@@ -62,17 +58,9 @@ def block_mask(
 ) -> BlockMask:
     """Return the same as `attention_mask`, block by block, for FlexAttention.
 
-    It is computed from the ends of the blocks' segments, on the host, and not cell by cell.
-
-    Parameters
-    ----------
-    block_size : int
-        Cells of a block; it needs no divisor of the row length.
-
-    Returns
-    -------
-    BlockMask
-        For queries and keys of shape (rows, heads, row length, head size).
+    It is computed from the ends of the blocks' segments, on the host, and not cell by cell. The
+    row length needs no multiple of `block_size` cells. Queries and keys have shape
+    (rows, heads, row length, head size).
 
     Examples
     --------
@@ -102,33 +90,6 @@ def block_mask(
         BLOCK_SIZE=block_size,
         mask_mod=same_segment,
         seq_lengths=(length, length),
-    )
-
-
-def nested(data: MinibatchData, *, device: object = None) -> torch.Tensor:
-    """Return the sequences of a share as a jagged nested tensor with its longest length set.
-
-    Returns
-    -------
-    Tensor, shape (sequences, ragged, *sample shape)
-        Of sequences with parts, each part is one.
-
-    Examples
-    --------
-    >>> import numpy as np, sweephand as sh
-    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(2), np.arange(1)]})
-    >>> minibatch = sh.MinibatchSource(corpus, randomize=False).next_minibatch(3)
-    >>> sh.torch.nested(minibatch["tokens"]).unbind()
-    (tensor([0, 1]), tensor([0]))
-    """
-    parts = data.sequence_parts
-    offsets = data.offsets if parts is None else parts.offsets
-    lengths = np.diff(offsets)
-    return torch.nested.nested_tensor_from_jagged(
-        to_tensor(data.values, device),
-        to_tensor(offsets, device),
-        min_seqlen=int(lengths.min(initial=data.max_seqlen)),
-        max_seqlen=data.max_seqlen,
     )
 
 

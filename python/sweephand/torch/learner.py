@@ -30,8 +30,7 @@ class TorchLearner(Learner):
         The learning rate of the mean gradient of n samples is ``x * n / M`` for a scheduled
         rate x and its reference size M, or x without one. It is written into every parameter
         group before each step; a group with another rate than the optimizer's default keeps its
-        proportion to it. None leaves the rates alone, for example to a scheduler of
-        ``torch.optim.lr_scheduler``.
+        proportion to it. None leaves the rates alone, as to a scheduler of torch.
 
     Attributes
     ----------
@@ -108,14 +107,8 @@ class TorchLearner(Learner):
         Returns
         -------
         StepResult or None
-            The outcome of a guarded step; None without a guard.
-
-        Raises
-        ------
-        ValueError
-            If the gradients do not fit, or a scheduler of torch sets the rates as well.
-        LossScaleError
-            If too many steps in a row were skipped.
+            The outcome of a guarded step; None without a guard. `LossScaleError` is raised if
+            too many steps in a row were skipped.
         """
         self._prepare(num_samples, sweeps_ended)
         if gradient_sums is not None:

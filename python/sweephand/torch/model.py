@@ -38,26 +38,41 @@ LIMIT = 540.0
 
 
 class Engine:
-    """Engine that averages the gradients of replicas or shards (FSDP2), or of one process."""
+    """Engine that averages the gradients of replicas or shards (FSDP2), or of one process.
 
-    def __init__(
-        self,
-        replicated: DistributedDataParallel | None = None,
-        sharded: FSDPModule | None = None,
-    ) -> None:
+    ValueError is raised for many processes with nothing that makes them train together.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
         self.num_averaged = 1
         # All that train together, None for all of torch.distributed; or those that shard and
         # replicate parameters, along all dimensions of their mesh.
         self.group: dist.ProcessGroup | None = None
         self.mesh: DeviceMesh | None = None
-        self._replicated, self._sharded = replicated, sharded
-        if replicated is not None:
-            group: dist.ProcessGroup = replicated.process_group
+        self._replicated: DistributedDataParallel | None = None
+        self._sharded: FSDPModule | None = None
+        module: Any = model
+        while True:
+            if isinstance(module, DistributedDataParallel):
+                self._replicated, module = module, module.module
+            elif isinstance(inside := getattr(module, "_orig_mod", None), nn.Module):
+                module = inside  # of torch.compile
+            else:
+                break
+        self.module: nn.Module = module  # without its wrappers
+        if self._replicated is not None:
+            group: dist.ProcessGroup = self._replicated.process_group
             self.num_averaged = group.size()
             self.group = None if group is dist.group.WORLD else group
-        elif sharded is not None:  # all groups of parameters have one mesh
-            mesh: DeviceMesh = next(_groups_of(sharded)).mesh_info.mesh
+        elif any(groups := list(_groups_of(module))):
+            self._sharded = module
+            mesh: DeviceMesh = groups[0].mesh_info.mesh  # all groups have one
             self.mesh, self.num_averaged = mesh, mesh.size()
+        elif has_group() and num_processes() > 1:
+            raise ValueError(
+                f"{num_processes()} workers need the model in a DistributedDataParallel or "
+                f"under fully_shard, or they train apart; it is a {type(model).__name__}"
+            )
 
     def workers(self) -> Control:
         """Return the processes, as they share data."""
@@ -88,31 +103,6 @@ class Engine:
         ]
         own = [one for one in parameters if not hasattr(one, "device_mesh")]
         return [one for one in (*gathered, *own) if one.requires_grad]
-
-
-def unwrapped(model: nn.Module) -> tuple[nn.Module, Engine]:
-    """Return the module without its wrappers, and its engine for many processes.
-
-    ValueError is raised if there are many, and nothing that makes them train together.
-    """
-    replicated: DistributedDataParallel | None = None
-    module = model
-    while True:
-        if isinstance(module, DistributedDataParallel):
-            replicated, module = module, module.module
-        elif isinstance(inside := getattr(module, "_orig_mod", None), nn.Module):
-            module = inside  # of torch.compile
-        else:
-            break
-    sharded: Any = None
-    if replicated is None and any(_groups_of(module)):
-        sharded = module
-    if replicated is None and sharded is None and has_group() and num_processes() > 1:
-        raise ValueError(
-            f"{num_processes()} workers need the model in a DistributedDataParallel or under "
-            f"fully_shard, or they train apart; it is a {type(model).__name__}"
-        )
-    return module, Engine(replicated, sharded)
 
 
 def _groups_of(module: Any) -> Iterator[Any]:
@@ -188,16 +178,15 @@ def norm_of(gradient: Tensor) -> Tensor:
 
 
 class Sums(NamedTuple):
-    """Loss and metric of a share."""
+    """Loss and metric of a share, with one element each."""
 
-    # sums with one element; the metric is None if the criterion has none
     loss: Tensor
-    metric: Tensor | None
-    # The result of the criterion: the sum of the loss, or its losses. None for the replacement
-    # of an empty share.
-    losses: Tensor | None
+    metric: Tensor | None  # None if the criterion has none
+    losses: (
+        Tensor | None
+    )  # what the criterion returned; None for the stand-in of an empty share
     # Of the loss. Gradients are averaged over processes, so it is their number; and 0 for the
-    # replacement of an empty share, whose worker must take part in collective calls.
+    # stand-in of an empty share, whose worker must take part in collective calls.
     weight: float
 
 
@@ -238,11 +227,11 @@ class TorchModel(LearnedModule):
                 "a loss scale or guard must hold for all parameters: give one learner with a "
                 "LossScaleOptimizer or StepGuard around a list of optimizers"
             )
-        module, self._engine = unwrapped(model)
+        self._engine = Engine(model)
         self.workers = self._engine.workers()
         self._criterion, self._model = criterion, model
         self._stand_ins: dict[bool, Data] = {}  # by whether the module is in training mode
-        super().__init__(module, learners)
+        super().__init__(self._engine.module, learners)
         names = {id(parameter): name for name, parameter in self._learned.items()}
         for guard in self.guards:
             guard.join(names, self.workers.maximum)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeGuard
 
@@ -73,7 +72,6 @@ class DeviceNumbers(HostNumbers):
         return self._vector.is_cuda and torch.cuda.is_current_stream_capturing()
 
     def now(self) -> StepNumbers:
-        """Return the numbers as tensors."""
         return StepNumbers.of(self._vector.unbind())
 
     def write(self, numbers: StepNumbers) -> None:
@@ -89,27 +87,22 @@ class DeviceNumbers(HostNumbers):
         return cache(lambda: StepNumbers.of(np.asarray(sent).tolist()))
 
     def number(self, x: Any) -> Number:
-        """Return a number, moved here if it is a tensor."""
         return x.detach().to(self._vector) if isinstance(x, Tensor) else x
 
     def where(self, condition: Any, one: Number, other: Number) -> Number:
-        """Return one number or the other."""
         if not isinstance(condition, Tensor):
             return super().where(condition, one, other)
         return torch.where(condition, one, other)
 
     def log(self, x: Number) -> Number:
-        """Return the logarithm; `NOTHING` unless it is positive and finite."""
         if not isinstance(x, Tensor):
             return super().log(x)
         return torch.where((x > 0) & (x < math.inf), x.log(), NOTHING)
 
     def as_float32(self, x: Number) -> Number:
-        """Return the nearest float32."""
         return x.float().double()
 
     def maximum(self, reduce: Any, mine: list[Number]) -> list[Number]:
-        """Return the largest of each number over all workers."""
         return list(reduce(self._stacked(mine)).unbind())
 
     def _stacked(self, numbers: list[Number]) -> Tensor:
@@ -155,7 +148,6 @@ class TorchOptimizers(Optimizers):
         return own | keras | (BETAS.keys() if "betas" in own else set())
 
     def read(self, name: str) -> list[Any]:
-        """Return the value in every parameter group that has it."""
         own = _own_name(name)
         values = [group[own] for group in self._groups() if own in group]
         if name in BETAS:
@@ -163,7 +155,6 @@ class TorchOptimizers(Optimizers):
         return [float(value) if isinstance(value, Tensor) else value for value in values]
 
     def write(self, name: str, value: Any) -> None:
-        """Set the value in every parameter group that has it."""
         check_hyperparameter(name, value)
         own = _own_name(name)
         for group in self._groups():
@@ -179,7 +170,6 @@ class TorchOptimizers(Optimizers):
                 group[own] = value
 
     def parameters(self) -> list[Any]:
-        """Return the parameters of all groups."""
         return [parameter for group in self._groups() for parameter in group["params"]]
 
     def name_parameters(self, names: Mapping[int, str]) -> None:
@@ -198,7 +188,6 @@ class TorchOptimizers(Optimizers):
         return names
 
     def scaled(self, loss: Any, scale: Any) -> Any:
-        """Return the loss times the scale, in float32 at least."""
         if isinstance(loss, float):
             return loss * scale
         if not isinstance(loss, Tensor) or not loss.is_floating_point():
@@ -209,7 +198,6 @@ class TorchOptimizers(Optimizers):
         return wide * (scale.to(wide) if isinstance(scale, Tensor) else scale)
 
     def is_nan(self, loss: Any) -> Any:
-        """Return True if the loss has a NaN, as a tensor on its device."""
         if isinstance(loss, float):
             return math.isnan(loss)
         if type(loss) is Tensor and loss.is_cpu and loss.numel() == 1 and not self._stays:
@@ -240,7 +228,6 @@ class TorchOptimizers(Optimizers):
             parameter.grad = gradient
 
     def hold(self, gradients: Sequence[Any]) -> None:
-        """Give these gradients to the parameters."""
         for parameter, gradient in zip(self.parameters(), gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient
@@ -295,26 +282,30 @@ class TorchOptimizers(Optimizers):
         return float(norm_of_shards(gradients, norms.unbind()))
 
     def clip(self, divisor: float) -> None:
-        """Divide the gradients that the parameters hold."""
         torch._foreach_div_([values_of(one) for one in self._held()], divisor)
 
     def take_unless_bad(self, is_good: Tensor, divisor: Tensor | None) -> None:
         """Take a step with divided gradients that leaves no trace if a device says so."""
         skip = ~is_good
-        for optimizer in self._optimizers:
-            if _is_fused(optimizer):
-                scale = None if divisor is None else divisor.float()
-                with _telling([optimizer], skip.float(), scale):
+        for one in self._optimizers:
+            optimizer: Any = one
+            # It divides gradients and skips by itself, as GradScaler has it do.
+            if getattr(optimizer, "_step_supports_amp_scaling", False):
+                optimizer.found_inf = skip.float()
+                optimizer.grad_scale = None if divisor is None else divisor.float()
+                try:
                     optimizer.step()
+                finally:
+                    del optimizer.found_inf, optimizer.grad_scale
                 continue
-            taken = _taken(optimizer.param_groups)
+            groups = optimizer.param_groups
+            taken = [p for group in groups for p in group["params"] if p.grad is not None]
             if divisor is not None:
                 for parameter in taken:
                     _divide(values_of(parameter.grad), divisor)
             _step_unless(skip, optimizer, taken)
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
-        """Take a step with the gradients that the parameters hold."""
         if (num_samples, sweeps_ended) != (1, 0):
             raise TypeError(
                 "a torch optimizer counts no samples: give them to sweephand.torch.Learner"
@@ -355,30 +346,6 @@ def _own_name(name: str) -> str:
     return "betas" if name in BETAS else KERAS_NAMES.get(name, name)
 
 
-def _is_fused(optimizer: torch.optim.Optimizer) -> bool:
-    """Return True if its step reads ``found_inf`` and ``grad_scale``, as GradScaler's do."""
-    return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
-
-
-@contextmanager
-def _telling(
-    fused: Iterable[Any], found_inf: Tensor, grad_scale: Tensor | None
-) -> Iterator[None]:
-    """Let steps of fused optimizers inside divide gradients, or skip all if found_inf is 1."""
-    for one in fused:
-        one.found_inf, one.grad_scale = found_inf, grad_scale
-    try:
-        yield
-    finally:
-        for one in fused:
-            del one.found_inf, one.grad_scale
-
-
-def _taken(groups: Iterable[dict[str, Any]]) -> list[Any]:
-    """Return the parameters with gradients."""
-    return [p for group in groups for p in group["params"] if p.grad is not None]
-
-
 def _divide(gradient: Tensor, divisor: Tensor) -> None:
     """Divide a gradient in float32 at least: a divisor may be too large for 16 bits."""
     wide = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
@@ -390,24 +357,20 @@ def _divide(gradient: Tensor, divisor: Tensor) -> None:
 @torch.no_grad()
 def _step_unless(skip: Tensor, optimizer: torch.optim.Optimizer, taken: list[Tensor]) -> None:
     """Take a step, and put back all that it changed if it is to be skipped."""
-    name, state = type(getattr(optimizer, "inner", optimizer)).__name__, optimizer.state
+
+    def state() -> list[Any]:
+        return [value for p in taken for value in optimizer.state.get(p, {}).values()]
+
+    name = type(getattr(optimizer, "inner", optimizer)).__name__
     plain_sgd = name == "SGD" and not any(g["dampening"] for g in optimizer.param_groups)
-    is_born = all(p in state for p in taken) or name in ZERO_BORN or plain_sgd
-    if not is_born or not all(v is None or isinstance(v, Tensor) for v in _state(state, taken)):
+    is_born = all(p in optimizer.state for p in taken) or name in ZERO_BORN or plain_sgd
+    if not is_born or not all(v is None or isinstance(v, Tensor) for v in state()):
         if not bool(skip):  # its state cannot be put back: this waits
             optimizer.step()
         return
-    changing = [*taken, *filter(_is_tensor, _state(state, taken))]
+    changing = [*taken, *(one for one in state() if one is not None)]
     before = {id(one): values_of(one).clone() for one in changing}
     optimizer.step()
-    for one in (*taken, *filter(_is_tensor, _state(state, taken))):
+    for one in (*taken, *(one for one in state() if isinstance(one, Tensor))):
         values = values_of(one)
         values.copy_(torch.where(skip.to(values.device), before.get(id(one), 0.0), values))
-
-
-def _state(state: Any, taken: list[Tensor]) -> list[Any]:
-    return [value for p in taken for value in state.get(p, {}).values()]
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, Tensor)

@@ -155,11 +155,9 @@ class LearnedModule:
         self._learned = self._check_coverage()
 
     def check_savable(self) -> None:
-        """Raise TypeError if the module's state cannot be saved."""
         self._tensors()
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return copies of parameters and learners."""
         tensors = on_host(dict(self._tensors()))
         files: dict[str, Any] = {
             WEIGHTS: SavedArrays({name: array_of(one) for name, one in tensors.items()})
@@ -169,7 +167,6 @@ class LearnedModule:
         return files, self.describe()
 
     def describe(self) -> dict[str, Any]:
-        """Return all but tensors, as JSON can hold it."""
         return {
             "optimizers": [_describe(optimizer) for optimizer in self._optimizers],
             "learners": [learner.state_dict() for learner in self.learners],
@@ -194,7 +191,6 @@ class LearnedModule:
         return {"model": tensors, "optimizers": states, "has_begun": has_begun}
 
     def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Continue from the results of `tensors` and `describe`."""
         self._check_learners(state)
         given = self._settings()
         self._module.load_state_dict(tensors["model"])
@@ -208,14 +204,12 @@ class LearnedModule:
         self._load_described(state, given)
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """Return the files of a checkpoint."""
         files: dict[str, Any] = {WEIGHTS: SavedArrays.read(folder / WEIGHTS)}
         for i in range(len(self._optimizers)):
             files[_optimizer_file(i)] = SavedState.read(folder / _optimizer_file(i))
         return files
 
     def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Raise if a checkpoint is of another model or other learners."""
         like = {name: _like(one) for name, one in self._tensors().items()}
         files[WEIGHTS].check("model", SavedArrays(like))
         self._check_learners(state)
@@ -231,7 +225,6 @@ class LearnedModule:
         check_scales(self.guards, state["loss_scales"])
 
     def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
-        """Put the present hyperparameters into a state that was read."""
         for learner, one in zip(self.learners, state["learners"], strict=True):
             learner.keep_hyperparameters(one)
         saved = [files[_optimizer_file(i)].state for i in range(len(self._optimizers))]
@@ -243,7 +236,6 @@ class LearnedModule:
         return [group for learner in self.learners for group in learner.settings()]
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Continue from a captured state."""
         given = self._settings()
         likes, weights = self._tensors(), files[WEIGHTS].arrays.items()
         self._module.load_state_dict(

@@ -19,22 +19,16 @@ if TYPE_CHECKING:
 def to_tensor(
     array: NDArray[Any], device: object = None, non_blocking: bool = False
 ) -> torch.Tensor:
-    """Return an array as a tensor.
+    """Return an array as a tensor; bfloat16 is that of `ml_dtypes`.
 
     Parameters
     ----------
     array : ndarray
-        Of any dtype that torch has; bfloat16 by `ml_dtypes`.
+        Of any dtype that torch has; TypeError is raised for others.
     device : torch.device or str, optional
         The device of the tensor. On a CPU, the default, it shares the array's memory.
     non_blocking : bool
-        For a CUDA device: return before the copy has ended. It comes from pinned memory, which
-        torch keeps until then.
-
-    Raises
-    ------
-    TypeError
-        If torch has no such dtype.
+        For a CUDA device: return before the copy, from pinned memory, has ended.
 
     Examples
     --------

@@ -28,6 +28,8 @@ def coordinate(
 ) -> tuple[int, int]:
     """Return the number of workers that share the data, and the index of this process.
 
+    These are ``num_data_partitions`` and ``partition_index``; (1, 0) for a single process.
+
     Parameters
     ----------
     group_or_mesh : ProcessGroup or DeviceMesh, optional
@@ -37,17 +39,12 @@ def coordinate(
     dims : str or sequence of str, optional
         The dimensions of the mesh over which data are shared, if their names are unknown.
 
-    Returns
-    -------
-    (int, int)
-        ``num_data_partitions`` and ``partition_index``; (1, 0) for a single process.
-
     Raises
     ------
     RuntimeError
         If several processes were launched and there is no process group.
     ValueError
-        If a mesh has dimensions of unknown names, or this process is not in group or mesh.
+        If a mesh has dimensions of unknown names, or this process is not in it.
 
     Examples
     --------
@@ -101,15 +98,12 @@ def _of_mesh(mesh: DeviceMesh, dims: str | Sequence[str] | None) -> tuple[int, i
             f"the mesh has {mesh.ndim} dimensions without names; make it with mesh_dim_names=, "
             "such as ('dp', 'tp')"
         )
-    if dims is None:
-        unknown = [name for name in names if name not in SHARES | SAME_DATA]
-        if unknown:
-            raise ValueError(
-                f"the mesh has dimensions {unknown} of which it is not known whether their "
-                "ranks share data or have the same; name those that share them: dims=, of "
-                f"{list(names)}"
-            )
     wanted = SHARES if dims is None else {dims} if isinstance(dims, str) else set(dims)
+    if dims is None and (unknown := sorted(set(names) - SHARES - SAME_DATA)):
+        raise ValueError(
+            f"the mesh has dimensions {unknown} of which it is not known whether their ranks "
+            f"share data or have the same; name those that share them: dims=, of {list(names)}"
+        )
     if dims is not None and (unknown := sorted(wanted - set(names))):
         raise ValueError(f"the mesh has no dimension {unknown}, it has {list(names)}")
     place = mesh.get_coordinate()
