@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
@@ -137,9 +136,6 @@ def _same(one: Position, other: Position) -> bool:
 
 
 _NEVER = 2**63
-_LIGHTNING = {"lightning", "pytorch_lightning"}
-# That several processes would deliver the same: here the first one delivers all.
-_OF_LENGTHS = "Your `IterableDataset` has `__len__` defined"
 _FRAMES = 8  # between a dataset and the loader, at most
 
 
@@ -269,8 +265,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __len__(self) -> int:
         """Return the minibatches of a whole iteration, those included that it has delivered."""
-        if _LIGHTNING & sys.modules.keys():  # which warns of lengths as soon as it has asked
-            warnings.filterwarnings("ignore", _OF_LENGTHS)
         source = self.source
         of_one = source.timeline.corpus.core.common_size == 1
         sweep = source.num_samples_per_sweep if of_one else 0

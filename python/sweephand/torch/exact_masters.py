@@ -124,7 +124,13 @@ class ExactMasters(Optimizer):
         masters = {p: self._master(p) for p in piece}
         for group, parameters in every:
             group["params"] = [masters[p] for p in parameters if p in masters]
-        before = {p: {k: _local(v) for k, v in self.state[p].items()} for p in piece}
+        before = {
+            p: {
+                k: values_of(v) if isinstance(v, Tensor) else v
+                for k, v in self.state[p].items()
+            }
+            for p in piece
+        }
         self.inner.state.clear()
         for p in piece:
             self.inner.state[masters[p]] = {k: v for k, v in before[p].items() if k != BITS}
@@ -183,10 +189,6 @@ def _split(master: Tensor, weight: Tensor, bits: Tensor) -> None:
     lower, upper = _halves(torch.where(master.isnan(), math.nan, master))  # not rounded to 0
     bits.view(torch.int16).copy_(lower)
     weight.view(torch.int16).copy_(upper - (lower >> 15))
-
-
-def _local(value: Any) -> Any:
-    return values_of(value) if isinstance(value, Tensor) else value
 
 
 def _like(p: Tensor, value: Any) -> Any:

@@ -99,7 +99,7 @@ class DeviceFindings(Findings):
         self.num_elements = sum(gradient.numel() for gradient in gradients)
         self._gradients = [weakref.ref(gradient) for gradient in gradients]
         self._found: list[Tensor] = []
-        self._norms: list[tuple[list[int], Tensor]] = []
+        norms: dict[int, Tensor] = {}
         alike = defaultdict(list)
         for i, gradient in enumerate(gradients):
             alike[gradient.device, gradient.dtype].append(i)
@@ -108,44 +108,36 @@ class DeviceFindings(Findings):
             # The norm shows elements that are not finite, except by the scale alone.
             if isinstance(divisor, Tensor) or divisor != 1:
                 self._found.append(_divide_alike(group, divisor))
-            self._norms.append((numbers, norms_of(group)))
+            norms |= zip(numbers, norms_of(group).unbind(), strict=True)
+        self._norms = [norms[i] for i in range(len(gradients))]
         limit = SMALLEST_NORMAL_FLOAT16 / divisor
         measured = gradients if measure_underflow else ()
         self._small = [((g.abs() < limit) | (g == 0)).sum() for g in measured]
 
     @cached_property
     def nan(self) -> list[int]:  # type: ignore[override]
-        """The elements of each gradient that are NaN."""
         return self._count(Tensor.isnan, math.isnan)
 
     @cached_property
     def inf(self) -> list[int]:  # type: ignore[override]
-        """The elements of each gradient that are infinite."""
         return self._count(Tensor.isinf, math.isinf)
 
     @cached_property
     def small(self) -> list[float]:  # type: ignore[override]
-        """The elements of each gradient that were too small; NaN if they were not counted."""
+        # NaN if they were not counted.
         return [float(one) for one in self._small] or [math.nan]
 
     @cached_property
     def norms(self) -> list[float]:  # type: ignore[override]
-        """The Euclidean norm of each gradient."""
         return torch.stack(self.device_norms()).tolist()
 
     def device_norms(self) -> list[Tensor]:
         """Return the norm of each gradient, on one device."""
-        device = self._norms[0][1].device
-        ordered = {
-            i: norm
-            for numbers, norms in self._norms
-            for i, norm in zip(numbers, norms.to(device).unbind(), strict=True)
-        }
-        return [ordered[i] for i in range(len(ordered))]
+        return [norm.to(self._norms[0].device) for norm in self._norms]
 
     def overflows(self) -> Tensor:
         """Return 1 if a scaled gradient was not finite, else 0, on the device."""
-        bad = torch.zeros_like(self._norms[0][1][0])
+        bad = torch.zeros_like(self._norms[0])
         for found in self._found:
             bad = torch.maximum(bad, found.to(bad))
         return bad

@@ -110,7 +110,7 @@ class TorchLearner(Learner):
             The outcome of a guarded step; None without a guard. `LossScaleError` is raised if
             too many steps in a row were skipped.
         """
-        self._prepare(num_samples, sweeps_ended)
+        check_counts(num_samples, sweeps_ended)
         if gradient_sums is not None:
             parameters = self.parameters
             if len(gradient_sums) != len(parameters):
@@ -127,7 +127,7 @@ class TorchLearner(Learner):
             owned = in_own_memory([one.grad for one in held if one.grad is not None])
             for parameter, gradient in zip(held, owned, strict=True):
                 parameter.grad = gradient.div_(num_samples)
-        return self._finish(num_samples, sweeps_ended)
+        return self.step(num_samples, sweeps_ended)
 
     def step(self, num_samples: int, sweeps_ended: int = 0) -> StepResult | None:
         """Take a step with the mean gradients that the parameters hold.
@@ -135,8 +135,13 @@ class TorchLearner(Learner):
         A loss that was divided by the number of samples leaves such gradients. Parameters,
         results and errors are those of `update`.
         """
-        self._prepare(num_samples, sweeps_ended)
-        return self._finish(num_samples, sweeps_ended)
+        check_counts(num_samples, sweeps_ended)
+        if self.pace.schedule is not None:
+            self._write_rates(self.pace.rate(num_samples))
+        if self.guard is not None:
+            return self.guard.finish(self, num_samples, sweeps_ended)
+        self.take(num_samples, sweeps_ended)
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """Return clocks and rates as JSON can hold them.
@@ -174,24 +179,11 @@ class TorchLearner(Learner):
         report_restored("the rates of groups to the default", proportions, self._proportions)
         self._proportions = proportions
 
-    def _prepare(self, num_samples: int, sweeps_ended: int) -> None:
-        """Check the numbers of a step and write its rates."""
-        check_counts(num_samples, sweeps_ended)
-        if self.pace.schedule is not None:
-            self._write_rates(self.pace.rate(num_samples))
-
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the mean gradients that the parameters hold, and count it."""
         for optimizer in self.optimizers:
             optimizer.step()
         self.pace.advance(num_samples, sweeps_ended, applied=True)
-
-    def _finish(self, num_samples: int, sweeps_ended: int) -> StepResult | None:
-        """Take the step with mean gradients, or skip it as the guard says."""
-        if self.guard is not None:
-            return self.guard.finish(self, num_samples, sweeps_ended)
-        self.take(num_samples, sweeps_ended)
-        return None
 
     def _present_rate(self) -> float:
         return float(self._groups()[0]["lr"])

@@ -302,7 +302,7 @@ class TorchModel(LearnedModule):
                 one.training = True
         found = [one for one in (loss, metric) if one is not None]
         sums = [float(one) if weight else 0.0 for one in found]
-        sums = self.workers.sum_floats(sums)
+        sums = self.workers.sum(sums)
         return sums[0], sums[1] if len(sums) > 1 else None
 
     def _sums(self, minibatch: Data) -> Sums:

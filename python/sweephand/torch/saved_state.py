@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sweephand.errors import StateError
+from sweephand.errors import StateError, shown
 from sweephand.torch.learner import TorchLearner
 from sweephand.train.learners.learner import report_restored
 from sweephand.train.states import BITS, Array, SavedArrays, Sink, open_regular
@@ -152,7 +152,18 @@ class LearnedModule:
         self.guards = [one.guard for one in learners if one.guard is not None]
         self._module = module
         self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
-        self._learned = self._check_coverage()
+        named = dict(module.named_parameters())
+        self._learned = {name: p for name, p in named.items() if p.requires_grad}
+        check_coverage(
+            {name: id(parameter) for name, parameter in self._learned.items()},
+            [
+                id(parameter)
+                for optimizer in self._optimizers
+                for group in optimizer.param_groups
+                for parameter in group["params"]
+            ],
+            frozen={id(parameter) for parameter in named.values()},
+        )
 
     def check_savable(self) -> None:
         self._tensors()
@@ -168,7 +179,11 @@ class LearnedModule:
 
     def describe(self) -> dict[str, Any]:
         return {
-            "optimizers": [_describe(optimizer) for optimizer in self._optimizers],
+            # The kind of each, and how many parameters its groups have.
+            "optimizers": [
+                [type(one).__name__, [len(group["params"]) for group in one.param_groups]]
+                for one in self._optimizers
+            ],
             "learners": [learner.state_dict() for learner in self.learners],
             "loss_scales": [guard.state_dict() for guard in self.guards],
         }
@@ -215,8 +230,7 @@ class LearnedModule:
         self._check_learners(state)
 
     def _check_learners(self, state: Mapping[str, Any]) -> None:
-        mine = [_describe(optimizer) for optimizer in self._optimizers]
-        theirs = state.get("optimizers")
+        mine, theirs = self.describe()["optimizers"], state.get("optimizers")
         if mine != theirs:
             raise StateError(f"the checkpoint is of the optimizers {theirs}, here are {mine}")
         count, found = len(self.learners), len(state["learners"])
@@ -280,40 +294,18 @@ class LearnedModule:
                     continue
             except (AttributeError, TypeError):  # no tensor, or of a type that NumPy lacks
                 pass
-            kind = f"a {type(value).__name__}"
-            if isinstance(value, Tensor):
-                kind = f"{value.layout} of {value.dtype} on {value.device}"
+            kind = (
+                f"{value.layout} {value.dtype}" if isinstance(value, Tensor) else shown(value)
+            )
             raise TypeError(
                 f"{name} of the module's state cannot be saved, it is {kind}: register it "
                 "with persistent=False, or keep it as a dense tensor of another dtype"
             )
         return found
 
-    def _check_coverage(self) -> dict[str, nn.Parameter]:
-        """Return the parameters that are learned, by name."""
-        named = dict(self._module.named_parameters())
-        learned = {name: p for name, p in named.items() if p.requires_grad}
-        check_coverage(
-            {name: id(parameter) for name, parameter in learned.items()},
-            [
-                id(parameter)
-                for optimizer in self._optimizers
-                for group in optimizer.param_groups
-                for parameter in group["params"]
-            ],
-            frozen={id(parameter) for parameter in named.values()},
-        )
-        return learned
-
 
 def _optimizer_file(i: int) -> str:
     return f"optimizer_{i}.pt"
-
-
-def _describe(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """Return the kind of an optimizer, and how many parameters its groups have."""
-    groups = [len(group["params"]) for group in optimizer.param_groups]
-    return [type(optimizer).__name__, groups]
 
 
 def _like(tensor: Tensor) -> Array:

@@ -199,28 +199,20 @@ class Control(Workers):
                 *(counts if self.counts else [0] * len(counts)),
             ]
         )
-        if failed:
-            self._raise_shared(self._exchange, error)
+        if failed:  # the first rank with an error has that of all
+            errors = self._exchange.gather(error and ErrorMessage.of(error, self.rank))
+            first = next(one for one in errors if one is not None)
+            raise self._exchange.known(first.error()) from error
         if apart or alike_apart:
             self._raise_apart(self._exchange, place)
         self.is_stopped = stops > 0
         return Agreement(sums, self.is_stopped)
 
-    def sum(self, values: Sequence[int]) -> list[int]:
-        """Return the sum over the workers of each of up to 16 integers."""
-        if self._exchange is None:
-            return list(values)
-        return self._exchange.sum(values if self.counts else [0] * len(values))
-
-    def sum_floats(self, values: Sequence[float]) -> list[float]:
+    def sum(self, values: Sequence[float]) -> list[float]:
         """Return the sum over the workers of each of up to 16 numbers."""
         if self._exchange is None:
             return list(values)
         return self._exchange.sum(values if self.counts else [0] * len(values), torch.float64)
-
-    def any(self, vote: bool) -> bool:
-        """Return True if any rank votes yes."""
-        return vote if self._exchange is None else self._exchange.sum([vote])[0] > 0
 
     def gather(self, state: Any, *, is_patient: bool = False) -> list[Any]:
         """Return the object of each rank, which pickles, rank 0 first.
@@ -250,12 +242,6 @@ class Control(Workers):
                 raise why from error
         else:
             self._exchange.post(ErrorMessage.of(error, self.rank))
-
-    def _raise_shared(self, exchange: Exchange, error: Exception | None) -> NoReturn:
-        """Raise the error of the first rank with an error, on all ranks."""
-        errors = exchange.gather(error and ErrorMessage.of(error, exchange.rank))
-        first = next(one for one in errors if one is not None)
-        raise exchange.known(first.error()) from error
 
     def _raise_apart(self, exchange: Exchange, place: tuple[int, ...]) -> NoReturn:
         places = exchange.gather(place)

@@ -220,7 +220,8 @@ class Saving(Activity):
 
     def _next_number(self, store: CheckpointStore) -> int:
         """Return the number of the next checkpoint, the same on all workers."""
-        return self._workers.sum([store.next_number() if self._workers.rank == 0 else 0])[0]
+        own = store.next_number() if self._workers.rank == 0 else 0
+        return int(self._workers.gather(own)[0])
 
     def _write(self, store: CheckpointStore, number: int, snapshot: Snapshot) -> None:
         """Begin to write a snapshot. REQUIRES: the previous snapshot was waited for."""

@@ -175,7 +175,7 @@ class Validation(Activity):
             return
         error = result.loss if result.metric is None else result.metric
         answer = callback(index, error, result.num_samples, result.num_minibatches)
-        if self.run.trainer.model.workers.any(answer is False):
+        if any(self.run.trainer.model.workers.gather(answer is False)):
             self.ended = "the callback of a validation asked for it"
 
     def epoch_loss(self) -> float:

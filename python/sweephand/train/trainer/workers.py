@@ -116,17 +116,9 @@ class Workers:
             raise error
         return Agreement(list(counts), stop)
 
-    def sum(self, values: Sequence[int]) -> list[int]:
+    def sum(self, values: Sequence[float]) -> list[float]:
         """Return the sum over all workers of each value."""
         return list(values)
-
-    def sum_floats(self, values: Sequence[float]) -> list[float]:
-        """Return the sum over all workers of each value."""
-        return list(values)
-
-    def any(self, vote: bool) -> bool:
-        """Return True if any worker votes yes."""
-        return vote
 
     def gather(self, state: Any, *, is_patient: bool = False) -> list[Any]:
         """Return the object of each process, rank 0 first; if patient, wait long for it."""
