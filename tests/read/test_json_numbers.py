@@ -25,7 +25,7 @@ def source(path: Path, **definition: Any) -> sh.MinibatchSource:
         (['{"x": [1.5, -1e999]}'], {}, "beyond float64"),
         (['{"x": true}', '{"x": 1}'], {}, "numbers, and true or false in other rows"),
         (['{"x": 1}', '{"x": true}'], {}, "true or false, and numbers in other rows"),
-        (['{"x": [true, 1]}'], {}, "true or false among numbers"),
+        (['{"x": [true, 1]}'], {}, "values of several kinds"),
         (['{"x": true}'], {"dtype": "int32"}, "true or false where numbers are wanted"),
         (['{"x": true}'], {"dtype": "float32"}, "true or false where numbers are wanted"),
         (['{"x": 1}'], {"dtype": "bool"}, "numbers where true or false are wanted"),

@@ -38,7 +38,10 @@ def decode_streams(corpus: Corpus, opening: OpenContext) -> Corpus:
 
 
 def _decoder(name: str, definition: StreamDef) -> KnownMap:
-    shape, make = definition.shape, _maker(str(definition.decode))
+    shape, kind = definition.shape, str(definition.decode)
+    make: Callable[..., KnownMap] | None = load_added(_GROUP, kind)
+    if make is None:
+        raise ImportError(f"no package here decodes {kind!r}: no entry point of {_GROUP} does")
     if definition.decode == "audio":
         is_int16 = definition.dtype is not None and np.dtype(definition.dtype) == np.int16
         return make(name, dtype="int16" if is_int16 else "float32")
@@ -50,11 +53,3 @@ def _decoder(name: str, definition: StreamDef) -> KnownMap:
             f"3 or 4 channels, got {shape!r:.60}; sh.decode.image has more to choose from"
         )
     return make(name, shape[1:], mode=_MODES[shape[0]])
-
-
-def _maker(kind: str) -> Callable[..., KnownMap]:
-    """Return the function that makes a decoder: ``sh.decode.image``, or another package's."""
-    make: Callable[..., KnownMap] | None = load_added(_GROUP, kind)
-    if make is None:
-        raise ImportError(f"no package here decodes {kind!r}: no entry point of {_GROUP} does")
-    return make

@@ -144,7 +144,7 @@ class JsonLines:
                 places.append((offset, number))
                 texts.append(line)
                 try:
-                    objects.append(_parse(line))
+                    objects.append(parse_object(line))
                 except (ValueError, RecursionError) as error:
                     reasons[len(objects)] = f"no JSON object: {error}", None
                     objects.append({})
@@ -170,7 +170,8 @@ class JsonLines:
         }
 
 
-def _parse(line: bytes, read_float: Callable[[str], Any] | None = None) -> dict[str, Any]:
+def parse_object(line: bytes, read_float: Callable[[str], Any] | None = None) -> dict[str, Any]:
+    """Return the members of an object; ValueError or RecursionError if it is none."""
     text = line.decode().rstrip("\r\n")
     try:
         value = json.loads(
@@ -188,7 +189,7 @@ def _parse(line: bytes, read_float: Callable[[str], Any] | None = None) -> dict[
 
 def _parse_exactly(texts: Sequence[bytes], key: str, row: int, place: int) -> Any:
     """Return one of the numbers of a row, as a Decimal if it has a fraction."""
-    return list(leaves([member_at(_parse(texts[row], Decimal), key)]))[place]
+    return list(leaves([member_at(parse_object(texts[row], Decimal), key)]))[place]
 
 
 def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -321,16 +322,12 @@ class JsonField:
             raise ValueError("holds lists that differ in length") from None
         if array.dtype.kind == "O" and None in leaves([value]):
             raise ValueError(IS_NULL)
-        if array.dtype.kind not in "biuf":
+        kinds = kinds_in("the list", [value]) if array.dtype.kind in "bif" else set("?")
+        if kinds - {"i", array.dtype.kind} or not kinds & {array.dtype.kind}:
             raise ValueError(
-                "holds an object, values of several kinds, or a number of more than 64 bits; "
+                "holds an object, values of several kinds, or an integer of more than 64 bits; "
                 "declare StreamDef(dtype=object)"
             )
-        kinds = kinds_in("the list", value if isinstance(value, list) else [value])
-        if array.dtype.kind == "u" or (array.dtype.kind == "f" and "f" not in kinds):
-            raise ValueError("holds an integer that does not fit 64 bits")
-        if "b" in kinds and len(kinds) > 1:
-            raise ValueError("holds true or false among numbers")
         if "f" in kinds and not np.isfinite(array).all():
             raise ValueError("holds a number that is beyond float64")
         if "i" in kinds and "f" in kinds:
@@ -402,7 +399,7 @@ def guess_fields(
     wrong: str | None = None
     for line in _first_lines(read_head):
         try:
-            members = _parse(line)
+            members = parse_object(line)
         except (ValueError, RecursionError) as error:
             wrong = wrong or f"{error}"
             continue

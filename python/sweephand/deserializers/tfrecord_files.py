@@ -100,7 +100,7 @@ class TFRecordDeserializer(LineUnits):
 
     format = "tfrecord 2"
     float_bytes = 0
-    is_text = False
+    is_text = in_parts = False
 
     def __init__(
         self,

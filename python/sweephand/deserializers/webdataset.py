@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,9 +18,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import check_dtype
 from sweephand.corpus.columns import column_of_bytes
-from sweephand.corpus.objects import LACKING, Unusable, member_at
+from sweephand.corpus.objects import LACKING, member_at
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.jsonl import JsonField
+from sweephand.deserializers.jsonl import JsonField, parse_object
 from sweephand.deserializers.npy import parse_header
 from sweephand.deserializers.open_path import Look
 from sweephand.deserializers.units.records import (
@@ -257,29 +256,25 @@ class _Members:
             if len(head) < self._sizes[row]:
                 size = self._sizes[row]
                 raise ValueError(f"has {size} bytes; at most {len(head)} are decoded")
-            if self._decoding == "number":
-                return _number(head)
-            value = _parse_object(head)
+            return _number(head) if self._key is None else _member(head, self._key)
         except (ValueError, RecursionError) as error:
             wrong[row] = f"{error}"
             return LACKING
-        inner = member_at(value, self._key) if isinstance(value, dict) else LACKING
-        return LACKING if isinstance(inner, Unusable) else inner
 
     def _head(self, row: int) -> bytes:
         return self._heads[self._starts[row] : self._starts[row + 1]]
 
 
-def _decoding_of(field: str) -> tuple[str, str, str]:
+def _decoding_of(field: str) -> tuple[str, str, str | None]:
     """Return the member that a field is of, how it is decoded, and the key within it."""
     if field == _KEY:
-        return "", "key", ""
+        return "", "key", None
     if found := _JSON.fullmatch(field):
         return found["member"], "json", found["key"]
     last = field.rpartition(".")[2]
     if last in _NUMBERS:
-        return field, "number", ""
-    return field, "npy" if last == "npy" else "bytes", ""
+        return field, "number", None
+    return field, "npy" if last == "npy" else "bytes", None
 
 
 def _number(text: bytes) -> int:
@@ -288,10 +283,12 @@ def _number(text: bytes) -> int:
     return int(text)
 
 
-@lru_cache(maxsize=4)  # of one sample, for several keys
-def _parse_object(text: bytes) -> Any:
+_parse_object = lru_cache(maxsize=4)(parse_object)  # of one sample, for several keys
+
+
+def _member(text: bytes, key: str) -> Any:
     try:
-        return json.loads(text)
+        return member_at(_parse_object(text), key)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is no JSON: {error}") from None
 

@@ -199,7 +199,7 @@ class IndexedDeserializer(SelfDescribed):
     # The rows are in memory already: every unit is a chunk that costs nothing.
     is_resident: bool = False
     # Chunks are loaded in parts, when a sequence in them is wanted.
-    in_parts: bool = False
+    in_parts: ClassVar[bool] = False
     # Fields of the first file that cannot be served by themselves, and why.
     left_out: Mapping[str, str] = MappingProxyType({})
     options: Mapping[str, Any] = MappingProxyType({})  # what else decides what a scan finds
@@ -317,7 +317,9 @@ class IndexedDeserializer(SelfDescribed):
             ledger,
             order=self.order,
             chunk_per_unit=self.is_resident,
-            in_parts=self.in_parts,
+            # Compressed files take less time if more is unpacked at once.
+            in_parts=self.in_parts
+            and not any("compression" in facts["format"] for facts in index.facts),
             chunk_bytes=self.chunk_bytes(),
         )
         infos = [replace(info, is_single=rows.is_single(info.name)) for info in infos]

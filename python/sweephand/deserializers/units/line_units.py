@@ -9,7 +9,7 @@ import io
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.unit_scan import Columns, Facts, SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.index_file import Advance, Index
+from sweephand.files.index_file import Advance
 from sweephand.files.inflate import (
     Compression,
     FileContents,
@@ -185,18 +185,13 @@ class LineUnits(IndexedDeserializer):
     """Serve lines or records of files, about a MiB of them at a time."""
 
     float_bytes = 8  # numbers of text
+    in_parts = True
     is_text: ClassVar[bool] = True  # lines; a record has checksums, and values of any bytes
 
     @cached_property
     def contents(self) -> FileContents:
         """The reader of files by their unpacked content."""
         return FileContents()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the arguments that open it in another process, the same before and after."""
-        state = super().__getstate__()
-        state.pop("in_parts", None)  # as the opened corpus decides
-        return state
 
     @abstractmethod
     def converter(self) -> LineConverter:
@@ -284,11 +279,3 @@ class LineUnits(IndexedDeserializer):
             padded = padded.copy()
         padded[stop - first.begin :] = 0
         return converter.convert(padded, file, first._replace(end=stop))
-
-    def load_index(self) -> Index:
-        """Return the facts of the files, found now or before."""
-        index = super().load_index()
-        # Compressed files take less time if more is unpacked at once.
-        is_packed = any("compression" in facts["format"] for facts in index.facts)
-        self.in_parts = self.is_text and not is_packed
-        return index
