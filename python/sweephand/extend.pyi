@@ -61,7 +61,6 @@ from sweephand.deserializers.open_path import SelfDescribed as SelfDescribed
 from sweephand.deserializers.open_path import Wanted as Wanted
 from sweephand.deserializers.tfrecord_files import PADDING as PADDING
 from sweephand.deserializers.tfrecord_files import ExampleConverter as ExampleConverter
-from sweephand.deserializers.tfrecord_files import ExampleField as ExampleField
 from sweephand.deserializers.tfrecord_files import decode_examples as decode_examples
 from sweephand.deserializers.tfrecord_files import keys_of_records as keys_of_records
 from sweephand.deserializers.units.arrow_units import ArrowUnits as ArrowUnits

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from tests.extent import sample
 
 from sweephand.corpus.columns import ColumnData
-from sweephand.deserializers.jsonl import LACKING, PADDING, JsonField, parse_object, read_ordinary
+from sweephand.deserializers.jsonl import (
+    LACKING,
+    PADDING,
+    JsonField,
+    parse_object,
+    read_ordinary,
+)
 
 KEYS = ["a", "b"]
 
@@ -71,7 +77,9 @@ def fields() -> list[JsonField]:
 def by_python(text: bytes) -> list[ColumnData] | None:
     """Return the columns as the slow way reads them; None if something is wrong."""
     try:
-        objects = [parse_object(line) for line in text.split(b"\n") if line and not line.isspace()]
+        objects = [
+            parse_object(line) for line in text.split(b"\n") if line and not line.isspace()
+        ]
     except (ValueError, RecursionError):
         return None
     found = [

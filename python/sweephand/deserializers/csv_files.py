@@ -53,8 +53,9 @@ class CSVDeserializer(LineUnits):
 
     Parameters
     ----------
-    files : str, path, or sequence of them
-        Paths, globs or URLs; plain, or compressed by gzip or zstd.
+    files, index, ids
+        As in `ParquetDeserializer`; files may be compressed by gzip or zstd, and cells of ids
+        are taken as they are written.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all columns whose name is there once. ``field`` is the name of the column;
         ``dtype=object`` reads numbers as text.
@@ -65,8 +66,6 @@ class CSVDeserializer(LineUnits):
         The character around values; None: quotes are letters.
     columns : sequence of str, optional
         Names of the columns of files whose first row is data.
-    index, ids
-        As in `ParquetDeserializer`; cells of ids are taken as they are written.
 
     Examples
     --------
@@ -74,9 +73,8 @@ class CSVDeserializer(LineUnits):
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.csv"
     >>> _ = path.write_text('score,text\n1.5,"a, b"\n2,c\n')
     >>> source = sh.MinibatchSource(sh.CSVDeserializer(path), randomize=False, max_sweeps=1)
-    >>> minibatch = source.next_minibatch(2)
-    >>> minibatch["score"].values, minibatch["text"].values
-    (array([1.5, 2. ]), array([b'a, b', b'c'], dtype=object))
+    >>> source.next_minibatch(2)["text"].values
+    array([b'a, b', b'c'], dtype=object)
     """
 
     format = "csv 3"

@@ -73,8 +73,8 @@ class ImageFolder(SelfDescribed):
         paths are relative to it, ``...`` at their beginning being its folder.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         Of the fields "image" and "label"; by default both.
-    index : {"auto", "cache", None}
-        As in `sweephand.open`, of the list of files.
+    index
+        As in `ParquetDeserializer`, of the list of files.
 
     Attributes
     ----------
@@ -90,12 +90,8 @@ class ImageFolder(SelfDescribed):
     >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
     ...     (folder / name).parent.mkdir(exist_ok=True)
     ...     _ = (folder / name).write_bytes(b"the bytes of a picture")
-    >>> corpus = sh.ImageFolder(folder)
-    >>> corpus.classes
-    ['cat', 'dog']
-    >>> minibatch = sh.MinibatchSource(corpus, randomize=False).next_minibatch(3)
-    >>> minibatch["label"].values, minibatch.ids
-    (array([0, 0, 1]), ['cat/1.png', 'cat/2.png', 'dog/1.png'])
+    >>> sh.ImageFolder(folder).class_to_idx
+    {'cat': 0, 'dog': 1}
     """
 
     def __init__(
@@ -130,7 +126,6 @@ class ImageFolder(SelfDescribed):
         return len(self._files.labels)
 
     def of_stream(self, name: str) -> ImageFolder:
-        """Return the same without pictures, if it is the labels that are looked at."""
         if self._fields.get(name) != "label":
             return self
         labels = copy(self)
@@ -138,7 +133,6 @@ class ImageFolder(SelfDescribed):
         return labels
 
     def open(self, ledger: Ledger) -> StoredCorpus:
-        """Return the corpus, ready to be planned and read."""
         num_bytes = self._files.num_bytes or _GUESS * len(self)
         chunks = _core.index.Starts.even(len(self), sequences_per_chunk(len(self), num_bytes))
         empty = self._columns([b""], np.zeros(1, np.int64))

@@ -51,24 +51,22 @@ _LINE_BYTES = 64 << 20  # of a first line that is longer than the head
 
 
 class JSONLDeserializer(LineUnits):
-    r"""Serve the lines of JSON files, each a sequence.
+    r"""Serve the lines of JSON files, each a sequence; blank lines are ignored.
 
     A list of numbers or of texts is a sequence of samples; a single number or text is one
     sample; a field that a line lacks is an empty sequence there. Text is delivered as
     ``bytes``. Objects, and lists that hold some, are Python objects, one sample each, for maps
     (``StreamDef(dtype=object)`` where their form changes from line to line); one that a line
-    lacks is None. Blank lines are ignored.
+    lacks is None.
 
     Parameters
     ----------
-    files : str, path, or sequence of them
-        Paths, globs or URLs; plain, or compressed by gzip or zstd.
+    files, index, ids
+        As in `ParquetDeserializer`; files may be compressed by gzip or zstd.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all that the first lines hold. ``field`` is the key; ``a.b.c`` is the key c
         in the object b in the object a. Numbers are stored as int64, or as float64 if one of
         them has a fraction; with ``shape`` lists of numbers are samples of that shape.
-    index, ids
-        As in `ParquetDeserializer`.
 
     Examples
     --------
@@ -76,12 +74,10 @@ class JSONLDeserializer(LineUnits):
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.jsonl"
     >>> lines = ['{"tokens": [1, 2, 3], "score": 0.5}', '{"tokens": [4], "score": 1}']
     >>> _ = path.write_text("\n".join(lines))
-    >>> corpus = sh.JSONLDeserializer(path, sh.StreamDefs(
-    ...     tokens=sh.StreamDef(defines_mb_size=True), score=sh.StreamDef(dtype="float32")))
-    >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    >>> source = sh.MinibatchSource(sh.JSONLDeserializer(path), randomize=False)
     >>> minibatch = source.next_minibatch(4)
     >>> minibatch["tokens"].as_sequences(), minibatch["score"].values
-    ([array([1, 2, 3]), array([4])], array([0.5, 1. ], dtype=float32))
+    ([array([1, 2, 3]), array([4])], array([0.5, 1. ]))
     """
 
     format = "jsonl 2"
@@ -244,7 +240,6 @@ class JsonField:
     def convert(
         self, values: Sequence[Any], parse_exactly: Callable[[int, int], Any] | None = None
     ) -> tuple[ColumnData, dict[int, str]]:
-        """Return the values of rows as a column of sequences."""
         if self._are_objects(values):
             return column_of_values(values)
         self._num_rows += len(values)

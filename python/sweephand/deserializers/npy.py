@@ -125,11 +125,9 @@ class NpyDeserializer(Deserializer):
             raise ValueError("the corpus is empty: no sequences")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the paths, which another process opens again."""
         return type(self), self._arguments
 
     def open(self, ledger: Ledger) -> StoredCorpus:
-        """Return the corpus, ready to be planned and read."""
         columns = [one.column for one in self._columns.values()]
         files = [file for one in self._columns.values() for file in one.files]
         names = [file.name for file in files]

@@ -27,12 +27,10 @@ class TextDeserializer(LineUnits):
 
     Parameters
     ----------
-    files : str, path, or sequence of them
-        Paths, globs or URLs; plain, or compressed by gzip or zstd.
+    files, index, ids
+        As in `ParquetDeserializer`; files may be compressed by gzip or zstd. No field has ids.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "text"; by default it has that name too.
-    index, ids
-        As in `ParquetDeserializer`; no field has ids.
 
     Examples
     --------

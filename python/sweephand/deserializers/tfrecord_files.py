@@ -6,9 +6,10 @@ bytes of the data 8 | checksum of that 4 | data | its checksum 4
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.base.checks import check_choice
-from sweephand.corpus.columns import ColumnData, spread
+from sweephand.corpus.columns import spread
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.open_path import Look
@@ -46,7 +47,6 @@ KINDS = {
     _core.formats.FeatureKind.bytes: "bytes",
 }
 _KIND_OF = {name: kind for kind, name in KINDS.items()}
-_Arrays = tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64] | None, object]
 _MOST_ITEMS = 2**62
 _MOST_LOOKED_AT = 1000  # records, to know their features
 
@@ -55,15 +55,14 @@ class TFRecordDeserializer(LineUnits):
     """Serve the records of TFRecord files, each a sequence.
 
     A feature of a ``tf.train.Example``, or of a SequenceExample's context, is a sequence of
-    samples, one per value, or per `shape` values; a record that lacks the feature has an empty
-    sequence. A feature list of a SequenceExample has one sample per step, with the number of
-    values of the first step, or of `shape`; no SequenceExample may lack either. The type of a
-    feature, integers, floats or bytes, follows from the first record that has values of it.
+    samples, one per value, or per `shape` values, and empty where a record lacks it. A feature
+    list has one sample per step, with the number of values of the first step, or of `shape`; no
+    SequenceExample may lack either. The type follows from the first record that has values.
 
     Parameters
     ----------
-    files : str, path, or sequence of them
-        Paths, globs or URLs.
+    files, index, ids
+        As in `ParquetDeserializer`.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all features and feature lists of the first records. ``field`` is the key;
         ``context/KEY`` or ``feature_lists/KEY`` where a SequenceExample has the key in both.
@@ -72,30 +71,23 @@ class TFRecordDeserializer(LineUnits):
         Compression of the files; "auto" detects it by the first bytes of each.
     verify_checksums : bool
         Compare the checksum of every record's data, for the index and later.
-    index, ids
-        As in `ParquetDeserializer`.
 
     Notes
     -----
     Messages are read by the documented rules of protocol buffers, as TensorFlow's message
-    class does and its parsing op does not always: runs of one list are joined, the last of two
-    kinds or of two equal keys counts, unknown fields are passed over. A damaged length loses
-    all later records of its file, as one item; a truncation is an error, also within the first
-    twelve bytes of a record, where TensorFlow ends silently.
+    class does and its parsing op does not always. A damaged length loses all later records of
+    its file, as one item; a truncation is an error, also where TensorFlow ends silently.
 
     Examples
     --------
     >>> import sweephand as sh, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.tfrecord"
-    >>> examples = [{"tokens": [1, 2, 3], "label": 0}, {"tokens": [4, 5], "label": 1}]
-    >>> sh.tfrecord.write(path, examples)
+    >>> sh.tfrecord.write(path, [{"tokens": [1, 2, 3]}, {"tokens": [4, 5]}])
     2
-    >>> corpus = sh.TFRecordDeserializer(path, sh.StreamDefs(
-    ...     tokens=sh.StreamDef(dtype="int32", defines_mb_size=True), label=sh.StreamDef()))
+    >>> corpus = sh.TFRecordDeserializer(path, {"tokens": sh.StreamDef(dtype="int32")})
     >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
-    >>> minibatch = source.next_minibatch(5)
-    >>> minibatch["tokens"].as_sequences(), minibatch["label"].values
-    ([array([1, 2, 3], dtype=int32), array([4, 5], dtype=int32)], array([0, 1]))
+    >>> source.next_minibatch(5)["tokens"].as_sequences()
+    [array([1, 2, 3], dtype=int32), array([4, 5], dtype=int32)]
     """
 
     format = "tfrecord 2"
@@ -176,7 +168,6 @@ class TFRecordDeserializer(LineUnits):
         finder.finish(at)
 
     def converter(self) -> ExampleConverter:
-        """Return the decoder of records, whose types are known when they are served."""
         # A window of chunks is memory that is made anew: tokens of 8 bytes cost more to write
         # and to read than to decode.
         narrow = bool(self.kinds)
@@ -244,30 +235,12 @@ def _check_length(length: int, path: str, begin: int, number: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class ExampleField:
-    """One feature, or feature list, of every example as a stream."""
-
-    name: str
-    key: str  # ``context/KEY`` or ``feature_lists/KEY`` where both have the key
-    dtype: str  # "int64", "float32" or "bytes"
-    shape: tuple[int, ...] = ()  # of one sample
-    is_ragged: bool = True  # any number of samples, none without the feature; or one
-
-    def to_core(self, may_narrow: bool) -> _core.formats.ExampleStream:
-        """Return the columns that the core decodes."""
-        return _core.formats.ExampleStream(
-            key=self.key,
-            kind=_KIND_OF[self.dtype],
-            sample_elements=int(np.prod(self.shape, dtype=np.int64)),
-            is_sequence=self.is_ragged,
-            is_required=not self.is_ragged,
-            may_narrow=may_narrow,
-        )
+ExampleFields = Mapping[str, tuple[str, SampleType]]
+"""By stream the key, with ``context/`` or ``feature_lists/`` before it, and the type."""
 
 
 def decode_examples(
-    fields: Sequence[ExampleField],
+    fields: ExampleFields,
     records: NDArray[np.uint8] | _core.read.File,
     *,
     file: str,
@@ -285,7 +258,17 @@ def decode_examples(
     the narrowest type that holds all of them; the dtype of the column is int64 nevertheless.
     """
     ledger = _core.formats.Ledger(_MOST_ITEMS)
-    streams = [field.to_core(may_narrow) for field in fields]
+    streams = [
+        _core.formats.ExampleStream(
+            key=key,
+            kind=_KIND_OF[kind.dtype],
+            sample_elements=math.prod(kind.shape),
+            is_sequence=kind.is_ragged,
+            is_required=not kind.is_ragged,
+            may_narrow=may_narrow,
+        )
+        for key, kind in fields.values()
+    ]
     if isinstance(records, _core.read.File):
         found = _core.formats.decode_file_records(
             streams, records, offset, end - offset, first, verify_checksums, ledger
@@ -294,7 +277,7 @@ def decode_examples(
         found = _core.formats.decode_records(
             streams, records, file, offset, first, verify_checksums, ledger, offsets
         )
-    names = {field.key: field.name for field in fields}
+    names = {key: name for name, (key, _) in fields.items()}
     wrong = {}
     for item in ledger.items:
         number = int(item.sequence or 0)
@@ -304,32 +287,19 @@ def decode_examples(
         )
     num_records = len(found[0][1]) - 1
     good = np.setdiff1d(np.arange(num_records), list(wrong)) if wrong else None
-    columns = [
-        _to_column(field, arrays, good, num_records)
-        for field, arrays in zip(fields, found, strict=True)
-    ]
+    columns = []
+    for (_, kind), (values, ends, element_ends, _) in zip(fields.values(), found, strict=True):
+        column = replace(
+            kind.to_column(),
+            values=values.view(np.uint8) if kind.are_bytes else values.reshape(-1, *kind.shape),
+            num_samples=int(ends[-1]),
+            sample_offsets=ends if kind.is_ragged else None,
+            element_offsets=element_ends,
+        )
+        if good is not None and not kind.is_ragged:
+            column = spread(column, good, num_records)
+        columns.append(column)
     return columns, wrong
-
-
-def _to_column(
-    field: ExampleField,
-    arrays: _Arrays,
-    good: NDArray[np.int64] | None,
-    num_records: int,
-) -> ColumnData:
-    values, sample_offsets, element_offsets, _ = arrays
-    is_bytes = field.dtype == "bytes"
-    column = ColumnData(
-        values=values.view(np.uint8) if is_bytes else values.reshape(-1, *field.shape),
-        dtype=np.dtype(np.uint8 if is_bytes else field.dtype),
-        shape=field.shape,
-        num_samples=int(sample_offsets[-1]),
-        sample_offsets=sample_offsets if field.is_ragged else None,
-        element_offsets=element_offsets,
-    )
-    if field.is_ragged or good is None:
-        return column
-    return spread(column, good, num_records)
 
 
 @dataclass
@@ -347,13 +317,12 @@ class ExampleConverter:
         return dict(self.known)
 
     @property
-    def fields(self) -> list[ExampleField]:
+    def fields(self) -> ExampleFields:
         """The columns of streams; those without any value are of integers."""
-        return [
-            ExampleField(name, self.keys[name], kind.dtype, kind.shape)
+        return {
+            name: (self.keys[name], self.known.get(name) or _sample_type(one, "int64"))
             for name, one in self.definitions.items()
-            for kind in [self.known.get(name) or _sample_type(one, "int64")]
-        ]
+        }
 
     def convert(
         self,

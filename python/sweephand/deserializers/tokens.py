@@ -108,13 +108,14 @@ class RawTokensDeserializer(TokenFiles):
 
     Parameters
     ----------
-    files : str, path, or sequence of them
-        Each file is cut by itself: the rest at its end is a shorter sequence.
+    files, index
+        As in `ParquetDeserializer`.
     dtype : dtype-like, optional
         Type of the numbers, such as "uint16", in native byte order; a ``.npy`` array has its
         own. With ``offsets`` it may be left out: the unsigned integers that fill the file.
     sequence_length : int, optional
-        Numbers in a sequence. Without it, one of the next two options delimits documents.
+        Numbers in a sequence; the rest at the end of a file is a shorter one. Without it, one
+        of the next two options delimits documents.
     offsets : str, path, or sequence of them, optional
         A file for each file, in the same order, with the ends of its documents in tokens: bare
         unsigned integers of 64 bits, as datatrove's ``.ds.index``, or ``.npy``; the first may
@@ -123,8 +124,6 @@ class RawTokensDeserializer(TokenFiles):
         The token that ends every document, and is a part of it.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "tokens"; by default it has that name too.
-    index
-        As in `sweephand.open`.
 
     Examples
     --------
@@ -192,7 +191,6 @@ class RawTokensDeserializer(TokenFiles):
             _refuse_tail(file, _begin_of(file), self._dtype)
 
     def open(self, ledger: Ledger) -> StoredCorpus:
-        """Return the corpus, ready to be planned and read."""
         found: Index | None = None
         if self._token is not None:
             found = load_index(
@@ -457,7 +455,6 @@ class MegatronDeserializer(TokenFiles):
         self._indexes, self.files = map(list, zip(*pairs, strict=True))
 
     def open(self, ledger: Ledger) -> StoredCorpus:
-        """Return the corpus, ready to be planned and read."""
         pairs = zip(self._indexes, self.files, strict=True)
         runs = [_read_pair(index, data, self._unit, ledger) for index, data in pairs]
         return self.make_corpus(runs, ledger, self._unit)

@@ -234,7 +234,6 @@ class IndexedDeserializer(SelfDescribed):
             self.check_field(own, stream)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the arguments that open it in another process, the same before and after."""
         return {**self.__dict__, "kinds": {}}
 
     @cached_property
@@ -447,7 +446,6 @@ class RunDeserializer(IndexedDeserializer):
         """Read rows; a DataError if none of them can be read."""
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Read of rows what their types and lengths take, each once."""
         found = self.find_rows(file)
         scan = UnitScan(kinds=dict(found.kinds), facts=found.facts, arrays=found.arrays)
         for error, rows in found.faults:
@@ -480,7 +478,6 @@ class RunDeserializer(IndexedDeserializer):
         return scan
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Read the rows of units."""
         if units := facts.get("units"):
             begin, end = units[begin], units[end]
         return self.read_rows(RowRun(file, facts, begin, end, [*self.definitions], self.kinds))

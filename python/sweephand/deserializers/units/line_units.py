@@ -230,7 +230,6 @@ class LineUnits(IndexedDeserializer):
         return bool(self.head_of(file).removeprefix(BOM).strip())
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Convert every item once."""
         source, compression = self.opened(file)
         converter = self.converter()
         scan = LineScan(self.definitions, file, converter, self.is_text)
@@ -265,7 +264,6 @@ class LineUnits(IndexedDeserializer):
             scan.add(rest[:end], True)
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Convert the items of units."""
         first = LinePlace(*facts["units"][begin])
         stop = facts["units"][end - 1][1]
         converter = self.converter()

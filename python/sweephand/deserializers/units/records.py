@@ -151,13 +151,11 @@ class RecordDeserializer(IndexedDeserializer):
         return index.files
 
     def guess_streams(self) -> StreamDefs:
-        """Return a stream for each field."""
         if not self.samples:
             raise DataError("there is no field that can be served", self.files[0].path)
         return StreamDefs({name: StreamDef() for name in self.samples})
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Find the records; those whose values are cut, or no whole samples, are damaged."""
         scan = UnitScan()
         try:
             found = self.find_all(file)
@@ -248,7 +246,6 @@ class RecordDeserializer(IndexedDeserializer):
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> StoredReader:
-        """Return the reader of rows in place, or of their chunks from a store."""
         arrays, columns, contents = rows.index.arrays, [], self.contents(rows.index)
         for name, kind in self.kinds.items():
             lengths = rows.lengths_of(name, slice(0, len(rows.is_served)))

@@ -20,9 +20,9 @@ from sweephand.ext.tfds.read_order import ExampleIds, ReadOrder
 from sweephand.ext.tfds.records import RecordFiles
 from sweephand.extend import (
     ColumnData,
-    ExampleField,
     Keep,
     Ledger,
+    SampleType,
     Sizing,
     StoredCorpus,
     StoredReader,
@@ -55,7 +55,7 @@ class ExampleReader:
         ledger: Ledger,
     ) -> None:
         self._features = list(features.values())
-        self._fields = [_to_field(name, feature) for name, feature in features.items()]
+        self._fields = {name: (one.name, _sample_type(one)) for name, one in features.items()}
         self._files = files
         self._ids = ids
         self._ledger = ledger
@@ -91,10 +91,8 @@ class ExampleReader:
         except DataError as error:
             raise locate(error) from None
         columns = [
-            _unpack(field.name, feature, column, wrong)
-            for field, feature, column in zip(
-                self._fields, self._features, columns, strict=True
-            )
+            _unpack(name, feature, column, wrong)
+            for name, feature, column in zip(self._fields, self._features, columns, strict=True)
         ]
         if self._ids:
             ids = self._ids.names(numbers)
@@ -102,10 +100,10 @@ class ExampleReader:
         return columns, {at: locate(error) for at, error in wrong.items()}
 
 
-def _to_field(name: str, feature: Feature) -> ExampleField:
+def _sample_type(feature: Feature) -> SampleType:
     if feature.encoding is not None:
-        return ExampleField(name, feature.name, "bytes", is_ragged=False)
-    return ExampleField(name, feature.name, feature.stored, feature.shape, feature.is_ragged)
+        return SampleType("bytes")
+    return SampleType(feature.stored, feature.shape, feature.is_ragged)
 
 
 def _unpack(
