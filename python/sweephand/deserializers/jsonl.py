@@ -44,6 +44,7 @@ CoreColumn = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None, ob
 PADDING = _core.formats.JSON_PADDING
 """Zeros after the text that `read_ordinary` needs."""
 
+_OBJECTS = SampleType("objects")
 _TEXT = np.dtype(object)
 _BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
 _HEAD_BYTES = 1 << 20
@@ -103,27 +104,13 @@ class JsonLines:
     ) -> None:
         self._keys = [keys[name] for name in definitions]
         self._fields = {
-            name: JsonField(
-                definition.sample_shape or (),
-                definition.dtype,
-                ("object" if kinds[name].are_bytes else kinds[name].dtype) if kinds else None,
-                is_object=bool(kinds) and kinds[name].dtype == "objects",
-            )
-            for name, definition in definitions.items()
+            name: JsonField(one.sample_shape or (), one.dtype, kinds.get(name))
+            for name, one in definitions.items()
         }
 
     def kinds(self) -> dict[str, SampleType]:
-        return {
-            name: SampleType("objects")
-            if field.is_object
-            else SampleType(
-                "bytes" if field.dtype == object else field.dtype.name,
-                field.shape,
-                is_ragged=True,
-            )
-            for name, field in self._fields.items()
-            if field.dtype is not None
-        }
+        kinds = {name: field.kind for name, field in self._fields.items()}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
         ordinary = read_ordinary(list(self._fields.values()), self._keys, padded)
@@ -134,7 +121,7 @@ class JsonLines:
         objects: list[dict[str, Any]] = []
         texts: list[bytes] = []
         places: list[tuple[int, int]] = []  # offset and line of every row
-        reasons: dict[int, tuple[str, str | None]] = {}  # and the stream
+        reasons: dict[int, tuple[str, str | None]] = {}  # of rows, and the stream
         for number, line in enumerate(lines, place.line):
             if not line.isspace():
                 places.append((offset, number))
@@ -153,16 +140,9 @@ class JsonLines:
             for row, reason in wrong.items():
                 reasons.setdefault(row, (f"the field {key!r} {reason}", name))
         return columns, {
-            row: DataError(
-                reason,
-                file.path,
-                places[row][0],
-                None,
-                stream,
-                place.row + row,
-                places[row][1],
-            )
+            row: DataError(reason, file.path, at, None, stream, place.row + row, number)
             for row, (reason, stream) in sorted(reasons.items())
+            for at, number in [places[row]]
         }
 
 
@@ -221,21 +201,29 @@ class JsonField:
         self,
         shape: tuple[int, ...],
         wanted: DTypeLike | None = None,
-        dtype: str | None = None,
-        *,
-        is_object: bool = False,
+        kind: SampleType | None = None,
     ) -> None:
-        self.is_object = is_object or (wanted is not None and np.dtype(wanted) == OBJECT)
-        if self.is_object:
-            wanted, dtype = None, OBJECT.name
-        self._num_rows = 0  # that were converted before
         self.shape = shape
         self.wanted = None if wanted is None else np.dtype(wanted)
-        self.dtype = None if dtype is None else np.dtype(dtype)
+        self.is_object = self.wanted == OBJECT or kind == _OBJECTS
+        self.dtype: np.dtype[Any] | None = None
+        if kind is not None:
+            self.dtype = _TEXT if kind.are_bytes else np.dtype(kind.dtype)
+        if self.is_object:
+            self.wanted, self.dtype = None, _TEXT
+        self._num_rows = 0  # that were converted before
         self._float: np.dtype[Any] = _FLOAT  # the type in which floats are delivered
         if self.wanted is not None and (self.wanted == _FLOAT or is_narrow(self.wanted)):
             self._float = self.wanted
             self.dtype = self.dtype or _FLOAT
+
+    @property
+    def kind(self) -> SampleType | None:
+        """The type of samples, if it is known."""
+        if self.is_object or self.dtype is None:
+            return _OBJECTS if self.is_object else None
+        dtype = "bytes" if self.dtype == _TEXT else self.dtype.name
+        return SampleType(dtype, self.shape, is_ragged=True)
 
     def convert(
         self, values: Sequence[Any], parse_exactly: Callable[[int, int], Any] | None = None

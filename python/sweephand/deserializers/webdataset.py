@@ -219,7 +219,7 @@ class _Members:
             field = JsonField(self._definition.sample_shape or (), self._definition.dtype)
             found.held[name], faults = field.convert(values)
             wrong = faults | wrong
-            kind = None if field.dtype is None else SampleType.of(found.held[name])
+            kind = field.kind
         else:
             begins, sizes = self._offsets.astype(np.int64), self._sizes.astype(np.int64)
             is_there = begins > 0
