@@ -119,11 +119,6 @@ def test_all_others_are_left_to_python(text: str) -> None:
     assert read_ordinary(fields(), KEYS, padded(text.encode())) is None
 
 
-@pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_is_wrong_to_python_too(text: str) -> None:
-    assert by_python(text.encode()) is None
-
-
 @pytest.mark.parametrize("text", ORDINARY)
 def test_a_line_that_is_cut_or_flipped_anywhere_is_read_alike(text: str) -> None:
     good = text.encode()

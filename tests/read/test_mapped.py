@@ -425,11 +425,3 @@ def test_nothing_wrong_comes_while_offsets_are_written(
     finally:
         done.set()
         thread.join()
-
-
-def test_an_offset_that_descends_is_found_where_it_is_used(offsets: Path) -> None:
-    wrong = OFFSETS.copy()
-    wrong[1000] = 3
-    np.save(offsets, wrong)
-    with pytest.raises(sh.DataError, match=r"x_offsets\.npy.*sequence 999.*must not descend"):
-        npy.open_column("x", (offsets.with_name("x.npy"), offsets), sh.StreamDef())

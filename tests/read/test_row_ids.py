@@ -96,31 +96,13 @@ def test_ids_that_are_none_are_refused(make: Make, tmp_path: Path) -> None:
         sh.MinibatchSource(make(tmp_path, ROWS, ids="elsewhere"))
 
 
-NUMBERS = ["004", "3", "1e2", "1.0", "+7", "18446744073709551616"]
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "tfrecord"])
-def test_an_id_is_the_text_of_the_file(suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{suffix}"
-    wanted = [*NUMBERS]
-    if suffix == "csv":
-        path.write_text("key,x\n" + "".join(f"{one},1\n" for one in wanted))
-        corpus: sh.Deserializer = sh.CSVDeserializer(path, ["x"], ids="key")
-    elif suffix == "jsonl":
-        path.write_text("".join(f'{{"key": "{one}", "x": 1}}\n' for one in wanted))
-        corpus = sh.JSONLDeserializer(path, ["x"], ids="key")
-    elif suffix == "tfrecord":
-        sh.tfrecord.write(path, [{"key": one.encode(), "x": 1} for one in wanted])
-        corpus = sh.TFRecordDeserializer(path, {"x": sh.StreamDef(dtype="int64")}, ids="key")
-    else:
-        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        pq.write_table(pa.table({"key": wanted, "x": [1] * len(wanted)}), path)
-        corpus = sh.ParquetDeserializer(path, ["x"], ids="key")
-    labels = sh.ArrayDeserializer({"label": np.arange(len(wanted))}, ids=wanted)
-    with sh.MinibatchSource([corpus, labels], randomize=False, max_sweeps=1) as source:
-        minibatch = source.next_minibatch(100)
-        assert minibatch.ids == wanted
-        assert minibatch["label"].values.tolist() == list(range(len(wanted)))
+def test_an_id_is_the_text_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    wanted = ["004", "3", "1e2", "1.0", "+7", "18446744073709551616"]
+    path.write_text("key,x\n" + "".join(f"{one},1\n" for one in wanted))
+    corpus = sh.CSVDeserializer(path, ["x"], ids="key")
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        assert source.next_minibatch(100).ids == wanted
 
 
 def test_a_damaged_line_keeps_the_name_of_its_place(tmp_path: Path) -> None:

@@ -218,16 +218,3 @@ def test_a_key_in_context_and_lists_is_told_apart(path: Path) -> None:
     assert minibatch["feature_lists/x"].values.tolist() == [1, 2]
     with pytest.raises(sh.DataError, match=r"say which, 'context/x' or 'feature_lists/x'"):
         open_all(path, sh.StreamDefs(x=sh.StreamDef()))
-
-
-def test_a_record_that_lacks_a_feature_list_is_one_damaged_item(path: Path) -> None:
-    good = sh.tfrecord.encode_sequence_example({"label": 3}, {"tokens": [1, 2]})
-    for lists in ({"other": [1]}, {"tokens": [[1, 2]]}, {"tokens": [1.5]}, {"tokens": [[]]}):
-        bad = sh.tfrecord.encode_sequence_example({"label": 4}, lists)
-        sh.tfrecord.write(path, [good, bad, good])
-        with pytest.raises(sh.DataError, match="feature") as caught:
-            open_all(path, index=None)
-        assert (caught.value.file, caught.value.sequence) == (str(path), 1)
-        source = open_all(path, max_errors=1, index=None)
-        assert sequences(source) == [[1, 2], [1, 2]]
-        assert source.errors[0].stream == "tokens"
