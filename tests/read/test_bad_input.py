@@ -60,11 +60,3 @@ def test_shards_whose_types_differ_are_named(form: Any, tmp_path: Path) -> None:
         sh.MinibatchSource(make(str(tmp_path / "[ab]"), streams))
     assert caught.value.file == str(tmp_path / "b")
     assert str(tmp_path / "a") in caught.value.reason
-
-
-def test_text_cannot_become_numbers(form: Any, tmp_path: Path) -> None:
-    write, make = form
-    write(tmp_path / "a", "7")
-    streams = sh.StreamDefs(x=sh.StreamDef(dtype="int32"))
-    with pytest.raises(ValueError, match="there is no cast from bytes to int32"):
-        sh.MinibatchSource(make(str(tmp_path / "a"), streams))
