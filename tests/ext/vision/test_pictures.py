@@ -109,7 +109,7 @@ def test_arguments_are_checked() -> None:
     ]:
         with pytest.raises(ValueError, match=told):
             sh.decode.image("x", **options)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="decode is 'image' or 'audio'"):
+    with pytest.raises(ValueError, match="decode must be None, 'image' or 'audio'"):
         sh.StreamDef(decode="video")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="decode='image' is for bytes"):
         sh.ArrayDeserializer({"x": np.arange(3)}, sh.StreamDefs(x=sh.StreamDef(decode="image")))
