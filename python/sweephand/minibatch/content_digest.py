@@ -19,10 +19,8 @@ from sweephand.minibatch.minibatch_data import MinibatchData
 def digest_of(minibatch: Minibatch) -> str:
     """Return the digest of a minibatch's ids, and of all streams' lengths and values.
 
-    Returns
-    -------
-    str
-        32 hexadecimal digits; layouts, threads and the machine's byte order make no difference.
+    It is of 32 hexadecimal digits; layouts, threads and the machine's byte order make no
+    difference.
 
     Examples
     --------
@@ -34,14 +32,18 @@ def digest_of(minibatch: Minibatch) -> str:
     >>> digest_of(source.next_minibatch(2)) == first
     True
     """
-    return _digest(_all_parts(minibatch))
+    parts = _encoded(minibatch.ids)
+    for name in sorted(minibatch):
+        data = minibatch[name]
+        parts += [name.encode(), *_parts(data.lengths), *_parts(data.values)]
+    return _digested(parts, 16).hex()
 
 
 def digests_by_id(minibatch: Minibatch) -> dict[str, str]:
     """Return for every sequence of a minibatch its id and the digest of its streams."""
     streams = [minibatch[name].as_sequences() for name in sorted(minibatch)]
     return {
-        name: _digest(part for values in sequence for part in _parts(values))
+        name: _digested((part for one in sequence for part in _parts(one)), 16).hex()
         for name, *sequence in zip(minibatch.ids, *streams, strict=True)
     }
 
@@ -58,7 +60,7 @@ def sum_of_digests(minibatch: Minibatch, streams: Iterable[str]) -> int:
     firsts = np.zeros(minibatch.num_sequences, np.uint64)
     if minibatch.layout.has_rows:
         firsts = minibatch._plan.cells().reshape(-1, 4)[:, 2].astype(np.uint64)
-    names = [name.encode(errors="surrogatepass") for name in minibatch.ids]
+    names = _encoded(minibatch.ids)
     arrays = [_as_array(name, data) for name, data in chosen.items()]
     if None not in arrays:
         return _core.base.sum_of_digests(
@@ -97,10 +99,6 @@ def _as_array(name: str, data: MinibatchData) -> _Array | None:
     )
 
 
-def _digest(parts: Iterable[bytes]) -> str:
-    return _digested(parts, 16).hex()
-
-
 def _digested(parts: Iterable[bytes], size: int) -> bytes:
     digest = hashlib.blake2b(digest_size=size)
     for part in parts:
@@ -109,14 +107,9 @@ def _digested(parts: Iterable[bytes], size: int) -> bytes:
     return digest.digest()
 
 
-def _all_parts(minibatch: Minibatch) -> Iterator[bytes]:
+def _encoded(ids: Iterable[str]) -> list[bytes]:
     # Ids may hold bytes of a file's name that are no text.
-    yield from (name.encode(errors="surrogatepass") for name in minibatch.ids)
-    for name in sorted(minibatch):
-        data = minibatch[name]
-        yield name.encode()
-        yield from _parts(data.lengths)
-        yield from _parts(data.values)
+    return [name.encode(errors="surrogatepass") for name in ids]
 
 
 def _parts(values: Any) -> Iterator[bytes]:

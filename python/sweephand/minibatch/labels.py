@@ -12,18 +12,14 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.streams import StreamInfo
 
+LABELS = "labels"
+
 
 def spread_weights(
     weights: NDArray[Any], counts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[Any]:
-    """Return the weight of every sample: one of a sequence is that of all of its labels.
-
-    `counts` are those of the weights of each sequence, one or as many as its samples.
-    """
+    """Return the weight of every sample; `counts` are one or as many weights a sequence."""
     return np.repeat(weights, np.repeat(np.where(counts == lengths, 1, lengths), counts))
-
-
-LABELS = "labels"
 
 
 class LabelKind(Enum):

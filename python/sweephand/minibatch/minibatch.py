@@ -77,7 +77,6 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return self._data.setdefault(key, made)  # another thread may have been faster
 
     def _other_key(self, key: Any) -> Any:
-        """Return the key of the stream that an info names; KeyError if there is none."""
         if isinstance(key, StreamInfo):
             for other, (_, info) in self._keys.items():
                 if info.name == key.name and other != key:
@@ -89,7 +88,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return {} if self._plan.end_of_data else self._contents.keys
 
     @property
-    def _ids(self) -> SequenceIds:
+    def _ids(self) -> SequenceIds:  # type: ignore[override] # an attribute of other shares
         return self._contents.ids
 
     @property
@@ -119,10 +118,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         non_blocking : bool
             Return before the copy to the device has ended.
 
-        Returns
-        -------
-        dict of Tensor
-            See `sweephand.torch.tensors_of`.
+        See also `sweephand.torch.tensors_of`.
         """
         from sweephand.torch import tensors_of
 
@@ -147,7 +143,6 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         raise TypeError("a minibatch is read-only; take minibatch.torch(), or dict(minibatch)")
 
     def _described(self, key: Any) -> str:
-        """Describe the streams that exist."""
         if not self:
             return "this minibatch is the end of the data: leave the loop `if not minibatch`"
         there = ", ".join(map(repr, map(name_of, self._keys)))
@@ -185,18 +180,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def micro_batches(self) -> list[Minibatch]:
         """Return the share in parts of ``Packed(micro_batch_rows=...)`` rows, for one step.
 
-        Returns
-        -------
-        list of Minibatch
-            The same number for every worker, the costliest first; empty only at the end of
-            data. Each describes its sequences as a minibatch of their own would, and shares the
-            memory of the whole; attributes of the global minibatch, such as
-            `global_num_label_samples`, keep their values.
-
-        Raises
-        ------
-        AttributeError
-            If the layout groups no rows.
+        They are as many for every worker, the costliest first; none only at the end of data.
+        Each describes its sequences as a minibatch of their own would, as `rows` has them.
         """
         most = self.layout.micro_batch_rows
         if most is None:
@@ -215,16 +200,11 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def global_num_label_samples(self) -> int:
         """Labels over all workers, as planned: the divisor of a sum of losses.
 
-        They are the samples of the stream "labels". Without one they are the next tokens that
-        ``labels()`` of the size-defining stream gives; or all its samples, if these are no
-        integers or all sequences have one. Of another stream there is
-        `MinibatchData.global_num_labels`. No communication is needed. Banned sequences are not
-        counted; those that are skipped as damaged are.
-
-        Raises
-        ------
-        ValueError
-            If the lengths of the stream "labels" are not known before it is read.
+        They are the samples of the stream "labels" (ValueError if their number is not known
+        before they are read). Without one they are the next tokens that ``labels()`` of the
+        size-defining stream gives; or all its samples, if these are no integers or all
+        sequences have one. Of another stream there is `MinibatchData.global_num_labels`. Banned
+        sequences are not counted; those that are skipped as damaged are.
         """
         if self._labels is LabelKind.UNKNOWN:
             return self[LABELS].global_num_samples
@@ -258,12 +238,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def sweeps_ended_by(self) -> dict[str, int]:
         """The number of sweeps of every corpus of a mixture that end in the global minibatch.
 
-        It is found when it is asked for. Of one corpus it is empty: see `sweeps_ended`.
-
-        Raises
-        ------
-        AttributeError
-            If the minibatch came from another process.
+        Of one corpus it is empty: see `sweeps_ended`. AttributeError if the minibatch came from
+        another process.
         """
         origin = self.origin
         if origin is None:
@@ -298,12 +274,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def segment_ids(self) -> NDArray[np.int32]:
         """Which sequence of its row, or part of one, every cell holds.
 
-        They come with packed rows, and with padded ones whose sequences have parts.
-
-        Returns
-        -------
-        ndarray of int32, shape (rows, row length)
-            1, 2, ... in every row; 0 in gaps.
+        They come with packed rows, and with padded ones whose sequences have parts: int32,
+        shape (rows, row length), 1, 2, ... in every row and 0 in gaps.
         """
         parted = self._parted
         if parted is not None:
@@ -312,12 +284,9 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
-        """The place of every cell in its sequence, or part of a sequence.
+        """The place of every cell in its sequence, or part of one: int32, as `segment_ids`.
 
-        Returns
-        -------
-        ndarray of int32, shape (rows, row length)
-            From 0 in every segment; 0 in gaps.
+        It is from 0 in every segment, and 0 in gaps.
         """
         parted = self._parted
         if parted is not None:
@@ -326,18 +295,10 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def parts(self) -> NDArray[np.int64]:
-        """The sequence and the part of each segment, where a stream has parts.
+        """The sequence and the part of each segment: int64, shape (segments, 2).
 
-        Returns
-        -------
-        ndarray of int64, shape (segments, 2)
-            In the order of `MinibatchData.cu_seqlens`: the sequence, as the share counts, and
-            the number of the part.
-
-        Raises
-        ------
-        AttributeError
-            If no stream has parts.
+        In the order of `MinibatchData.cu_seqlens`: the sequence, as the share counts, and the
+        number of the part. AttributeError if no stream has parts.
         """
         parted = self._parted
         if parted is None or parted.sequence_parts is None:
@@ -346,13 +307,10 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """The begins of pieces in a layout of rows.
+        """The begins of pieces in a layout of rows: int64, shape (sequences,).
 
-        Returns
-        -------
-        ndarray of int64, shape (sequences,)
-            Row after row the column of each piece, or, for a piece that continues a sequence,
-            minus the samples delivered before; in `TruncatedBPTT` such a piece is at column 0.
+        Row after row the column of each piece, or, for a piece that continues a sequence, minus
+        the samples delivered before; in `TruncatedBPTT` such a piece is at column 0.
         """
         parted = self._parted
         if parted is not None and self.layout.has_rows:
@@ -368,7 +326,6 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
 
 def _parts_of(mapping: object) -> tuple[_core.engine.Batch, Contents, object]:
-    """Return batch, contents and device of the minibatch whose data a mapping holds."""
     data = list(mapping.values()) if isinstance(mapping, Mapping) else []
     found = {id(one._batch) if isinstance(one, MinibatchData) else None for one in data}
     if len(found) != 1 or None in found:

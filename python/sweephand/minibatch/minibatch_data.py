@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from copy import copy
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from sweephand import _core
 from sweephand.corpus.calls import copied
 from sweephand.corpus.casts import as_dtype, cast
 from sweephand.corpus.objects import parsed
+from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout, pad_element
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.labels import LabelKind, check_tokens, spread_weights
@@ -29,7 +31,9 @@ from sweephand.minibatch.segments import (
 if TYPE_CHECKING:
     import torch
 
-_BYTE = np.dtype(np.uint8)
+
+_MOST_INT32 = 2**31 - 1
+_DIMENSIONS = 64  # of streams, whose empty matrices are kept
 
 
 class MinibatchData:
@@ -50,7 +54,6 @@ class MinibatchData:
     def __init__(
         self, batch: _core.engine.Batch, contents: Contents, device: object, key: Any
     ) -> None:
-        """Take the stream that the source has under a key."""
         self._batch, self._contents, self._device = batch, contents, device
         self._number, self.info = contents.keys[key]
         self._stream = batch.stream(self._number)
@@ -63,10 +66,9 @@ class MinibatchData:
     def _array(self) -> NDArray[Any]:
         """The samples, cells of a grid, or elements of variable samples, as they are stored."""
         info = self.info
-        dtype, shape = info.dtype, info.shape
-        if info.is_variable:
-            dtype, shape = _BYTE if info.is_bytes else dtype, ()
-        array: NDArray[Any] = self._stream.values(dtype, shape)
+        array: NDArray[Any] = self._stream.values(
+            info.stored_dtype, () if info.is_variable else info.shape
+        )
         return array
 
     @property
@@ -83,33 +85,25 @@ class MinibatchData:
     def global_num_samples(self) -> int:
         """Samples of this stream over all workers, as planned; no communication is needed.
 
-        Raises
-        ------
-        ValueError
-            If the lengths of the stream are not known before it is read.
+        ValueError if the lengths of the stream are not known before it is read.
         """
         batch, info = self._batch, self.info
         if info.is_sized:
             return batch.num_samples
         if info.is_single:
             return batch.num_sequences
-        if self._is_all:
-            return self.num_samples
-        raise self._unknown_lengths()
+        self._check_all_here()
+        return self.num_samples
 
-    @property
-    def _is_all(self) -> bool:
-        """True if the share holds all of the minibatch."""
+    def _check_all_here(self) -> None:
+        """Raise ValueError unless the share holds all of the minibatch."""
         batch = self._batch
-        return bool(batch.share_size + len(batch.banned()) == batch.num_sequences)
-
-    def _unknown_lengths(self) -> ValueError:
-        info = self.info
-        return ValueError(
-            f"how many samples the other workers have of stream {info.name!r} is not known "
-            "before it is read: say that it defines the size, StreamDef(..., "
-            "defines_mb_size=True), or sum its num_samples over the workers"
-        )
+        if batch.share_size + len(batch.banned()) != batch.num_sequences:
+            raise ValueError(
+                f"how many samples the other workers have of stream {self.info.name!r} is not "
+                "known before it is read: say that it defines the size, StreamDef(..., "
+                "defines_mb_size=True), or sum its num_samples over the workers"
+            )
 
     @property
     def end_of_sweep(self) -> bool:
@@ -173,17 +167,8 @@ class MinibatchData:
     def cu_seqlens(self) -> NDArray[np.int32]:
         """`offsets` as int32, for attention kernels; those of parts if sequences have parts.
 
-        Returns
-        -------
-        ndarray of int32, shape (sequences + 1,)
-            With ``Packed(cu_seqlens_capacity=n)`` always n + 1 entries: the last one repeats.
-
-        Raises
-        ------
-        OverflowError
-            If there are 2^31 samples or more.
-        ValueError
-            If there are more sequences than the layout's capacity.
+        With ``Packed(cu_seqlens_capacity=n)`` always n + 1 entries: the last one repeats.
+        ValueError if there are more sequences, OverflowError if there are 2^31 samples or more.
         """
         if self.num_samples > np.iinfo(np.int32).max:
             raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
@@ -196,13 +181,9 @@ class MinibatchData:
         """Boundaries in ``asarray().reshape(-1)`` of a layout of rows, for static shapes.
 
         The padding of a row is a sequence of its own, so that every cell belongs to one; as it
-        may be the longest, take the row length for the longest.
-
-        Returns
-        -------
-        ndarray of int32, shape (sequences + padded rows + 1,)
-            With ``Packed(cu_seqlens_capacity=n)`` always n + rows + 1 entries: the last one
-            repeats.
+        may be the longest, take the row length for the longest. int32, shape (sequences +
+        padded rows + 1,); with ``Packed(cu_seqlens_capacity=n)`` always n + rows + 1 entries:
+        the last one repeats.
         """
         rows, width = self._batch.num_rows, self._batch.row_length
         boundaries = np.union1d(np.arange(rows + 1) * width, self._in_rows.ends)
@@ -294,12 +275,7 @@ class MinibatchData:
         ndarray of int64
             In the shape of `asarray` if the layout made a dense array, else of `values`. If
             shifted, a sequence that goes on in another row or minibatch is labelled across that
-            cut.
-
-        Raises
-        ------
-        TypeError
-            If samples are no integers.
+            cut. TypeError if samples are no integers.
         """
         check_tokens(self.info)
         labels = self._labels_of(*self._tokens(shifted), ignore_index, shifted)
@@ -332,15 +308,8 @@ class MinibatchData:
     def global_num_labels(self, shifted: bool = True) -> int:
         """Return the number of labels that `labels` gives over all workers, as planned.
 
-        No communication is needed. Banned sequences are not counted; those that are skipped as
-        damaged are.
-
-        Raises
-        ------
-        TypeError
-            If samples are no integers.
-        ValueError
-            If the lengths of the stream are not known before it is read.
+        Banned sequences are not counted; those that are skipped as damaged are. TypeError if
+        samples are no integers; ValueError if lengths are not known before they are read.
         """
         check_tokens(self.info)
         info, counted = self.info, self._batch.counted
@@ -349,9 +318,8 @@ class MinibatchData:
         if info.is_masked:
             return counted.labels if shifted else counted.own_labels
         if not (info.is_sized or self._layout.has_rows):  # where all have equal lengths
-            if self._is_all:
-                return int(np.count_nonzero(self.loss_mask(shifted)))
-            raise self._unknown_lengths()
+            self._check_all_here()
+            return int(np.count_nonzero(self.loss_mask(shifted)))
         if shifted and not info.broadcast:
             return LabelKind.NEXT_TOKENS.count(counted)
         return counted.samples - counted.pieces
@@ -411,22 +379,15 @@ class MinibatchData:
 
     @cached_property
     def values(self) -> Any:
-        """All samples, sequence after sequence.
+        """All samples, sequence after sequence: `info.dtype`, shape (samples, *sample shape).
 
-        Returns
-        -------
-        ndarray of `info.dtype`, shape (samples, *sample shape)
-            For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an
-            array of ``bytes``, for objects an array of dicts, lists and what else they are.
+        For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an array
+        of ``bytes``, for objects an array of dicts, lists and what else they are.
         """
         info, values = self.info, self._array
         if info.is_sparse:
-            from sweephand.minibatch.elements import sparse_matrix
-
             values = sparse_matrix(self._stream, info, values)
         elif info.is_bytes:
-            from sweephand.minibatch.elements import byte_strings
-
             values = byte_strings(self._stream, values)
             if info.is_object:
                 values = parsed(values)
@@ -447,14 +408,7 @@ class MinibatchData:
     def asarray(
         self, pad_value: float | None = None, dtype: DTypeLike | None = None
     ) -> NDArray[Any]:
-        """Return all sequences as one dense array.
-
-        Parameters
-        ----------
-        pad_value : number, optional
-            The value of gaps; by default the layout's, which is 0 unless it is set there.
-        dtype : dtype-like, optional
-            Of the result; by default the stream's.
+        """Return all sequences as one dense array, with `pad_value` or the layout's in gaps.
 
         Returns
         -------
@@ -487,20 +441,11 @@ class MinibatchData:
 
         Parameters
         ----------
-        device : torch device or str, optional
-            Where it is wanted; by default the device that `next_minibatch` was given, or the
-            CPU. For a CUDA device the data go through pinned memory.
-        non_blocking : bool
-            Return before the copy to the device has ended; the pinned memory lives as long as
-            it must.
+        device, non_blocking
+            As of `Minibatch.torch`.
         dtype : torch.dtype, NumPy dtype or str, optional
             Another type than the stream's, by the exact cast of ``StreamDef(dtype=...)``:
             uint16 tokens, with which torch computes little, as int64.
-
-        Raises
-        ------
-        ValueError
-            If a value would be lost in that type.
         """
         from sweephand.torch import to_tensor
 
@@ -578,8 +523,6 @@ class MinibatchData:
             return self.values  # type: ignore[no-any-return]
         if self.info.definition.transforms:
             return self.values.toarray()  # type: ignore[no-any-return]
-        from sweephand.minibatch.elements import dense_rows
-
         return dense_rows(self._stream, self.info, self._array)
 
 
@@ -588,3 +531,63 @@ def marks_of(found: NDArray[np.int32] | None, layout: Layout) -> NDArray[np.int3
     if found is None:
         raise AttributeError(f"segments come with layout=Packed(...), this is {layout!r}")
     return found
+
+
+def byte_strings(
+    stream: _core.engine.StreamBatch, elements: NDArray[np.uint8]
+) -> NDArray[np.object_]:
+    """Return every sample as ``bytes``: an array of objects."""
+    data = elements.tobytes()
+    objects = np.empty(stream.num_samples, object)
+    ends = pairwise(stream.element_offsets().tolist())
+    objects[:] = [data[begin:end] for begin, end in ends]
+    return objects
+
+
+def sparse_matrix(
+    stream: _core.engine.StreamBatch, info: StreamInfo, elements: NDArray[Any]
+) -> Any:
+    """Return every sample as a row of a SciPy CSR matrix; ImportError without SciPy."""
+    shape = (stream.num_samples, *info.shape)
+    try:
+        empty = _empty_matrix(info.shape)
+    except ImportError:
+        raise ImportError(
+            "sparse streams come as SciPy matrices: pip install 'sweephand[scipy]', or "
+            "use asarray()"
+        ) from None
+    indices, starts = _places(stream)
+    matrix = copy(empty)  # SciPy's checks of the arrays are already done
+    matrix._shape = shape  # its setter reshapes, and its constructor takes five times as long
+    if max(len(elements), *shape) > _MOST_INT32 or matrix.shape != shape:
+        return type(empty)((elements, indices, starts), shape=shape)
+    matrix.data, matrix.indices, matrix.indptr = elements, indices, starts.astype(np.int32)
+    return matrix
+
+
+@lru_cache(_DIMENSIONS)
+def _empty_matrix(dimension: tuple[int, ...]) -> Any:
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix((0, *dimension))
+
+
+def dense_rows(
+    stream: _core.engine.StreamBatch, info: StreamInfo, elements: NDArray[Any]
+) -> NDArray[Any]:
+    """Return every sparse sample as a dense row; elements of one column are added."""
+    indices, starts = _places(stream)
+    dense = np.zeros((stream.num_samples, *info.shape), info.dtype)
+    rows = np.repeat(np.arange(stream.num_samples), np.diff(starts))
+    np.add.at(dense, (rows, indices), elements)
+    return dense
+
+
+def _places(
+    stream: _core.engine.StreamBatch,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the column of every element, and where each sample's begin."""
+    indices = stream.indices()
+    if indices is None:  # an empty share never saw a column
+        indices = np.empty(0, np.int32)
+    return indices, stream.element_offsets()

@@ -39,7 +39,6 @@ class Segments:
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """The cell after each."""
         return self.begins + self.sizes
 
     def split(self, parts: SequenceParts) -> Segments:

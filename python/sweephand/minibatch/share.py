@@ -20,10 +20,7 @@ class Share:
 
     _plan: _core.compose.Plan | _core.engine.Batch
     _labels: LabelKind
-
-    @property
-    def _ids(self) -> SequenceIds:
-        raise NotImplementedError
+    _ids: SequenceIds
 
     @property
     def planned(self) -> _core.compose.Plan | _core.engine.Batch:
@@ -71,8 +68,11 @@ class Share:
 
     @property
     def global_num_label_samples(self) -> int:
-        """Labels over all workers, as planned: the divisor of a sum of losses."""
-        raise NotImplementedError
+        """Labels over all workers, as planned: the divisor of a sum of losses.
+
+        ValueError if the lengths of the stream "labels" are not known before it is read.
+        """
+        return self._labels.count(self._plan.counted)
 
     @property
     def global_label_weight(self) -> float:
@@ -114,10 +114,7 @@ class Share:
     def num_samples_by(self) -> dict[str, int]:
         """Return the samples of the share by the corpus of a mixture, or the file, they are of.
 
-        Returns
-        -------
-        dict of int
-            In the order in which they come; "" is the name for sequences of no file.
+        They come in the order of the share; "" is the name for sequences of no file.
         """
         found: dict[str, int] = {}
         sizes = self._plan.sizes().tolist()
@@ -148,11 +145,7 @@ class PlannedMinibatch(Share):
     ) -> None:
         self._plan = plan
         self._labels = labels
-        self._ids_of_corpus = ids
-
-    @property
-    def _ids(self) -> SequenceIds:
-        return self._ids_of_corpus
+        self._ids = ids
 
     @cached_property
     def sequences(self) -> NDArray[np.uint64]:
@@ -165,17 +158,6 @@ class PlannedMinibatch(Share):
         return self._plan.sizes()
 
     @property
-    def global_num_label_samples(self) -> int:
-        """Labels over all workers: `Minibatch.global_num_label_samples` of all streams.
-
-        Raises
-        ------
-        ValueError
-            If the lengths of the stream "labels" are not known before it is read.
-        """
-        return self._labels.count(self._plan.counted)
-
-    @property
     def shape(self) -> tuple[int, int] | None:
         """(rows, row length) of the share in layouts of rows and of buckets, else None."""
         if not self._plan.row_length:
@@ -184,24 +166,14 @@ class PlannedMinibatch(Share):
 
 
 class Position(NamedTuple):
-    """The begin of a minibatch: opaque, but comparable; as JSON it is a list.
+    """The begin of a minibatch: opaque, but comparable; as JSON it is a list."""
 
-    Attributes
-    ----------
-    time : int
-        Nominal time in samples.
-    progress : tuple of int
-        What the layout needs besides: ``docs/layouts.md``.
-    """
-
-    time: int
-    progress: tuple[int, ...] = ()
+    time: int  # nominal time in samples
+    progress: tuple[int, ...] = ()  # what the layout needs besides: docs/layouts.md
 
     @classmethod
     def of(cls, position: _core.compose.Position) -> Position:
-        """Return a position of the core."""
         return cls(position.time, tuple(position.progress))
 
     def to_core(self) -> _core.compose.Position:
-        """Return the position as the core takes it."""
         return _core.compose.Position(self.time, list(self.progress))
