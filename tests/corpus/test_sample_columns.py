@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweephand.corpus.sample_form import SampleForm, WrongSamples
+from sweephand.corpus.given_data import SampleForm, WrongSamples
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 
 

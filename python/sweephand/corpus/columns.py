@@ -61,7 +61,6 @@ class ColumnData:
 
     @property
     def is_sparse(self) -> bool:
-        """True if samples come as indices and values."""
         return self.indices is not None
 
     @property
@@ -147,6 +146,13 @@ def bytes_column(
         sample_offsets,
         element_offsets=element_offsets,
     )
+
+
+def dense_column(
+    values: NDArray[Any], sample_offsets: NDArray[np.int64] | None = None
+) -> ColumnData:
+    """Return an array, whose first axis is that of samples, as a column."""
+    return ColumnData(values, values.dtype, values.shape[1:], len(values), sample_offsets)
 
 
 def column_of_bytes(

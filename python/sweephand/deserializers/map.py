@@ -17,12 +17,17 @@ from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import describe_stream
 from sweephand.corpus.corpus import StoredCorpus
-from sweephand.corpus.given_data import common_picture_shape, is_picture
+from sweephand.corpus.given_data import (
+    SampleForm,
+    Samples,
+    WrongSamples,
+    common_picture_shape,
+    is_picture,
+)
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.objects import LACKING, Unusable, member_at
 from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike, choose_streams
@@ -278,7 +283,7 @@ class MapDeserializer(Deserializer):
             return failure
 
     def _convert(self, number: int, item: object) -> Samples | DataError:
-        members = _as_mapping(item, self._form.fields)
+        members = _as_mapping(item, list(self._form.fields.values()))
         if members is None:
             return self._no_dict(item, number)
         try:

@@ -23,8 +23,8 @@ from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import StoredCorpus
+from sweephand.corpus.given_data import SampleForm
 from sweephand.corpus.reader import StoredReader
-from sweephand.corpus.sample_form import SampleForm
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress

@@ -18,9 +18,9 @@ from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
+from sweephand.corpus.given_data import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.ids import PartIds
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
 from sweephand.corpus.sizes import Sizing, chunks_between
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.streams import StreamInfo, sizing_streams

@@ -16,7 +16,7 @@ from sweephand.corpus.calls import copied
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
+from sweephand.corpus.given_data import SampleForm, Samples, WrongSamples, count
 from sweephand.errors import DataError, shown
 from sweephand.maps.functions import Lengths
 from sweephand.maps.key import Key, KeyContext
