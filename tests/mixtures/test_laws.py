@@ -155,7 +155,7 @@ def test_a_state_is_of_the_same_weights() -> None:
     ("weights", "error", "words"),
     [
         ({"a": 1}, ValueError, "nominal time 0 have none for 'b'; 0 leaves it out"),
-        ({"a": 1, "b": 1, "c": 2}, ValueError, "no corpus 'c' to weigh, there are: a, b"),
+        ({"a": 1, "b": 1, "c": 2}, ValueError, "no corpus is called 'c', there are: a, b"),
         ({"a": -1, "b": 1}, ValueError, "'a' at nominal time 0 must not be negative, got -1"),
         ({"a": float("nan"), "b": 1}, ValueError, "'a' at nominal time 0 must be finite"),
         ({"a": float("inf"), "b": 1}, ValueError, "must be finite, got inf"),

@@ -18,46 +18,25 @@ from sweephand.corpus.streams import StreamInfo
 
 @dataclass(frozen=True)
 class ColumnData:
-    """One stream of one chunk.
+    """One stream of one chunk: checked arrays."""
 
-    Attributes
-    ----------
-    values : ndarray or None
-        Dense: C-contiguous, shape (samples, *shape). Sparse: the values of the non-zero
-        elements. Bytes: the bytes of all samples. None if they lie in `extents`.
-        Integers may be of a narrower type than `dtype`, which they get when they are delivered.
-    dtype : numpy.dtype
-        Of the elements.
-    shape : tuple of int
-        Of one sample.
-    num_samples : int
-        Samples in the chunk.
-    sample_offsets : ndarray of int64 or None
-        Where each sequence begins, and the end; None: every sequence is one sample.
-    element_offsets : ndarray of int64 or None
-        Of sparse samples and of bytes: where each sample's elements begin, and the end.
-    indices : ndarray of int32 or None
-        Of sparse samples: the index of each element.
-    mapped_offsets : core object or None
-        What the sample offsets lie in, if it is a file that is mapped: they may change in it,
-        and are read by its ``read``.
-    offsets_file : str
-        File that the sample offsets are of; empty if they are given or made.
-    holds_objects : bool
-        Samples are Python objects, kept as the bytes of their JSON.
-    """
-
+    # Dense: C-contiguous, shape (samples, *shape). Sparse: the values of the non-zero elements.
+    # Bytes: the bytes of all samples. None if they lie in `extents`. Integers may be of a
+    # narrower type than `dtype`, which they get when they are delivered.
     values: NDArray[Any] | None
     dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of one sample
     num_samples: int
+    # where each sequence begins, and the end; None: every sequence is one sample
     sample_offsets: NDArray[np.int64] | None = None
+    # of sparse samples and of bytes: where each sample's elements begin, and the end
     element_offsets: NDArray[np.int64] | None = None
-    indices: NDArray[np.int32] | None = None
+    indices: NDArray[np.int32] | None = None  # of sparse samples: the index of each element
     extents: _core.read.Extents | None = None
+    # the mapped file that sample offsets lie in: they may change, and are read by its `read`
     mapped_offsets: _core.read.MappedOffsets | None = None
-    offsets_file: str = ""
-    holds_objects: bool = False
+    offsets_file: str = ""  # that the sample offsets are of; empty if they are given or made
+    holds_objects: bool = False  # Python objects, kept as the bytes of their JSON
 
     @property
     def is_sparse(self) -> bool:
@@ -126,10 +105,7 @@ Read = TypeVar("Read")
 
 def read_offsets(column: ColumnData, read: Callable[[], Read]) -> Read:
     """Return the result of `read`, which reads sample offsets that a file may hold."""
-    if column.mapped_offsets is None:
-        return read()
-    found: Read = column.mapped_offsets.read(read)
-    return found
+    return read() if column.mapped_offsets is None else column.mapped_offsets.read(read)
 
 
 def bytes_column(
@@ -206,8 +182,7 @@ def take(column: ColumnData, sequences: NDArray[np.integer]) -> ColumnData:
 
 def _elements(column: ColumnData, samples: NDArray[np.integer]) -> slice | NDArray[np.integer]:
     """Return the places of the elements of samples: 16 bytes for each, or a slice of a run."""
-    is_run = len(samples) > 0 and bool((np.diff(samples) == 1).all())
-    if is_run:
+    if len(samples) > 0 and bool((np.diff(samples) == 1).all()):  # a run
         begin, end = int(samples[0]), int(samples[-1]) + 1
         if column.element_offsets is not None:
             begin, end = column.element_offsets[[begin, end]].tolist()
@@ -302,17 +277,9 @@ def describe_stream(
 ) -> StreamInfo:
     """Check a column against its definition and return the stream as it is delivered.
 
-    Parameters
-    ----------
-    column : ColumnData
-        All samples of the stream, or samples that represent all.
-    is_single : bool, optional
-        True if every sequence of the corpus has one sample; by default as in the column.
-
-    Raises
-    ------
-    ValueError
-        If shape or sparseness differ from the definition, or the cast is not possible.
+    The column has all samples of the stream, or some that represent all; `is_single` then says
+    if every sequence of the corpus has one sample. ValueError if shape or sparseness differ
+    from the definition, or the cast is not possible.
     """
     form = definition
     if definition.decode:

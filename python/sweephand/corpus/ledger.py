@@ -16,15 +16,7 @@ _MOST_LISTED = 10_000
 class Ledger:
     """Damaged and malformed items of a corpus, each listed once. Safe for several threads.
 
-    Parameters
-    ----------
-    max_errors : int
-        How many items may be passed over.
-
-    Attributes
-    ----------
-    errors : list of DataError
-        The first 10,000 of them.
+    `max_errors` may be passed over; `errors` has the first 10,000 of them.
 
     Examples
     --------
@@ -49,46 +41,28 @@ class Ledger:
     def add(self, error: DataError, *, is_charged: bool = True) -> None:
         """List an item, once even if it is met again in another sweep.
 
-        Parameters
-        ----------
-        error : DataError
-        is_charged : bool
-            False for an item that follows from one that was charged.
-
-        Raises
-        ------
-        DataError
-            This one, if the budget is used up.
+        It is raised if the budget is used up; one that follows from a charged one is free.
         """
         place = str(error)
         with self._lock:
             if place in self._places:
                 return
             if is_charged:
-                self._charge(error)
+                if self.num_left < 1:
+                    if self.max_errors:
+                        error.add_note(f"{self.max_errors} others are within max_errors")
+                    raise error
+                self._num_charged += 1
             self._places.add(place)
             if len(self.errors) < _MOST_LISTED:
                 self.errors.append(error)
 
     def charge(self, count: int) -> None:
-        """Count items without listing them.
-
-        Raises
-        ------
-        DataError
-            If the budget does not hold them.
-        """
+        """Count items without listing them; DataError if the budget does not hold them."""
         with self._lock:
             if count > self.num_left:
                 raise DataError(f"more than {self.max_errors} errors, the limit of max_errors")
             self._num_charged += count
-
-    def _charge(self, error: DataError) -> None:
-        if self.num_left < 1:
-            if self.max_errors:
-                error.add_note(f"{self.max_errors} others are within max_errors")
-            raise error
-        self._num_charged += 1
 
     def report_by(self, ids: SequenceIds) -> Callable[[DataError], None]:
         """Return the callback by which the core reports items, with ids for its numbers."""

@@ -30,13 +30,7 @@ def is_nested(value: object) -> bool:
 
 
 def object_text(value: object) -> bytes:
-    """Return an object as JSON, in UTF-8; a value that lacks is None.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be JSON, saying why.
-    """
+    """Return an object as JSON, in UTF-8, or ValueError; a value that lacks is None."""
     if value is LACKING:
         return b"null"
     import json  # only here: few streams hold objects
@@ -96,7 +90,7 @@ def column_of_values(values: Sequence[object]) -> tuple[ColumnData, dict[int, st
 
 
 def parsed(texts: NDArray[np.object_]) -> NDArray[np.object_]:
-    """Return the objects of texts: an array of objects."""
+    """Return the objects of texts."""
     objects = np.empty(len(texts), object)
     for number, text in enumerate(texts):
         objects[number] = parse_object(text)

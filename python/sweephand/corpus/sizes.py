@@ -19,21 +19,11 @@ MANY_SEQUENCES = 1_000_000
 
 @dataclass(frozen=True)
 class Sizing:
-    """The sizes of all sequences, and the samples in every chunk.
+    """The sizes of all sequences, and the samples in every chunk."""
 
-    Attributes
-    ----------
-    sizes : core object
-        One size per sequence, in samples.
-    samples : core object
-        The samples of every chunk, which the planner looks up there, too.
-    fingerprinted : bool
-        True if every size is known without loading chunks, so that all of them identify the
-        corpus.
-    """
-
-    sizes: _core.index.Sizes
-    samples: _core.index.Starts
+    sizes: _core.index.Sizes  # one per sequence, in samples
+    samples: _core.index.Starts  # the samples of every chunk, which the planner looks up, too
+    # Every size is known without loading chunks, so that all of them identify the corpus.
     fingerprinted: bool = True
 
     @property
@@ -43,14 +33,7 @@ class Sizing:
 
     @classmethod
     def of(cls, sizes: NDArray[np.integer], chunks: _core.index.Starts) -> Self:
-        """Return sizes that are all known.
-
-        Parameters
-        ----------
-        sizes : ndarray of int, shape (sequences,)
-        chunks : core object
-            The first sequence of every chunk.
-        """
+        """Return sizes that are all known, one per sequence."""
         if sizes.min() == sizes.max():
             return cls.by(_core.index.CommonSize(int(sizes[0])), chunks)
         return cls.by(_core.index.StoredSizes(sizes.astype(np.uint32, copy=False)), chunks)
@@ -94,7 +77,10 @@ def _size_chosen(
     if not ragged:
         return Sizing.one_each(chunks)
     is_any_skipped = skipped is not None and len(skipped) > 0
-    same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))
+    first, *others = ragged.values()
+    same = len(ragged) == len(chosen) and all(
+        one is first or np.array_equal(one, first) for one in others
+    )
     if same and not is_any_skipped:
         name, offsets = next(iter(ragged.items()))
         return _size_offsets(name, offsets, chunks, chosen[name])
@@ -105,12 +91,6 @@ def _size_chosen(
         sizes[skipped] = 1
     _refuse_empty(" or ".join(map(repr, chosen)), int(sizes.min()), sizes)
     return Sizing.of(sizes, chunks)
-
-
-def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
-    return len(offsets) == wanted and all(
-        other is offsets[0] or np.array_equal(other, offsets[0]) for other in offsets[1:]
-    )
 
 
 def _size_offsets(
@@ -130,13 +110,9 @@ def _size_offsets(
 
 
 def check_offsets(offsets: NDArray[np.int64], num_samples: int) -> None:
-    """Refuse offsets that do not fit; of many only the ends, the rest on use.
+    """Refuse offsets that do not fit `num_samples`; of many only the ends, the rest on use.
 
-    Raises
-    ------
-    ValueError
-        If they do not begin at 0, descend, do not end at `num_samples`, or make a sequence of
-        2^32 samples or more.
+    ValueError if they do not begin at 0, descend, or make a sequence of 2^32 samples or more.
     """
     if len(offsets) > MANY_SEQUENCES:
         _core.index.check_ends(offsets, num_samples)

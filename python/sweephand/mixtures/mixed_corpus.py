@@ -62,12 +62,10 @@ class MixedCorpus(Corpus):
 
     @property
     def parts(self) -> Mapping[str, StoredCorpus]:
-        """The corpora by name."""
         return self.corpora
 
     @cached_property
     def readers(self) -> Sequence[Reader]:
-        """The readers of all corpora, side by side."""
         first = next(iter(self.corpora.values()))
         return [_reader(self, number) for number in range(len(first.readers))]
 
@@ -79,7 +77,6 @@ class MixedCorpus(Corpus):
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """The weights, and the names of the corpora."""
         return [
             self.fingerprint,
             *(f"{name}/{one}" for name, corpus in self.corpora.items() for one in corpus.names),
@@ -87,7 +84,6 @@ class MixedCorpus(Corpus):
 
     @cached_property
     def chunk_starts(self) -> _core.index.Starts:
-        """The first sequence of every chunk of every corpus."""
         counts = [one.chunk_sequences for one in self.corpora.values()]
         return _core.index.Starts(np.concatenate(counts))
 
@@ -98,17 +94,14 @@ class MixedCorpus(Corpus):
 
     @cached_property
     def files(self) -> Sequence[SourceFile]:
-        """The files of all corpora."""
         return [file for one in self.corpora.values() for file in one.files]
 
     @cached_property
     def num_dropped(self) -> int:
-        """Sequences that joins have left out."""
         return sum(one.num_dropped for one in self.corpora.values())
 
     @cached_property
     def sizing(self) -> Sizing:
-        """The sizes of all sequences."""
         sizings = [one.sizing for one in self.corpora.values()]
         counts = [one.num_sequences for one in self.corpora.values()]
         return Sizing(
@@ -121,13 +114,11 @@ class MixedCorpus(Corpus):
 
     @cached_property
     def masks(self) -> LossMasks | None:  # type: ignore[override]
-        """The loss masks of all sequences, where the corpora have masks."""
         masks = [one.masks for one in self.corpora.values() if one.masks is not None]
         return concat_masks(masks) if len(masks) == len(self.corpora) else None
 
     @cached_property
     def counts(self) -> Mapping[str, NDArray[np.uint32]]:  # type: ignore[override]
-        """Items of carried streams of every sequence."""
         parts = list(self.corpora.values())
         names = {name: None for one in parts for name in one.counts}
         nothing = [np.zeros(one.num_sequences, np.uint32) for one in parts]
@@ -149,20 +140,14 @@ class MixedCorpus(Corpus):
         return self.rates_of(self.samples, self.changes)
 
     def each(self, change: Callable[[StoredCorpus], StoredCorpus]) -> MixedCorpus:
-        """Return the mixture of the corpora after a function was applied to each."""
         return replace(
             self, corpora={name: change(corpus) for name, corpus in self.corpora.items()}
         )
 
     def named(self, words: str) -> MixedCorpus:
-        """Return the mixture: its corpora and weights are its names."""
-        return self
+        return self  # its corpora and weights are its names
 
     def keep(self, kept: NDArray[np.bool_]) -> MixedCorpus:
-        """Return the mixture with only the kept sequences.
-
-        ValueError if nothing is left of a corpus.
-        """
         corpora = {}
         parts = np.split(kept, self.first_sequences[1:-1])
         for (name, corpus), part in zip(self.corpora.items(), parts, strict=True):
@@ -172,11 +157,9 @@ class MixedCorpus(Corpus):
         return replace(self, corpora=corpora)
 
     def to_join(self) -> StoredCorpus:
-        """Raise ValueError: only its corpora are joined."""
         raise ValueError("join inside of a mixture, as in sh.Mixture({'web': [words, labels]})")
 
     def changed(self, change: ShareChange) -> MixedCorpus:
-        """Return the mixture whose shares change once more, after all other changes."""
         if change.time >= _END_OF_TIME:  # nothing comes from there on
             return self
         found = replace(self, changes=(*self.changes, change))
@@ -186,7 +169,6 @@ class MixedCorpus(Corpus):
     def timeline(
         self, settings_of: SettingsOf, end: TimelineEnd
     ) -> tuple[_core.order.Timeline, int]:
-        """Return the corpora merged by their rates, and the end in samples."""
         samples, sweeps = end.of_mixture(self.at_end)
         if sweeps is None:
             return self._order(settings_of, [_NEVER] * len(self.corpora)), samples
@@ -226,10 +208,7 @@ def _check_names(name: str, corpus: StoredCorpus, other_name: str, other: Stored
         for readers in (corpus.readers, other.readers)
     )
     if needed != others:
-        own, its = (
-            " and ".join(", ".join(_names(reader)) for reader in one.readers)
-            for one in (corpus, other)
-        )
+        own, its = (", ".join(info.name for info in one.streams) for one in (corpus, other))
         raise ValueError(
             f"the corpora of a mixture have the same streams: {name!r} has {own}, "
             f"{other_name!r} has {its}; a map can rename, add and drop them"
@@ -303,11 +282,9 @@ class MixedReader(Reader):
 
     @property
     def is_mapped(self) -> bool:
-        """True if sequences of a corpus are mapped on demand."""
         return any(member.is_mapped for member in self.members)
 
     def through(self, corpus: Any, chunks: slice, change: Change) -> Reader:
-        """Return the same reader over changed readers of stored chunks."""
         members, first = [], chunks.start
         for part, member in zip(corpus.parts.values(), self.members, strict=True):
             own = slice(first, first := first + len(part.chunk_starts))

@@ -20,7 +20,7 @@ from sweephand.corpus.corpus import Corpus, ShareChange
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.array import SourceData, deserializers_of, single_corpus
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer
 from sweephand.errors import StaleError, shown
 from sweephand.maps import OpenContext, SequenceClasses, classes_of
 from sweephand.mixtures.mixed_corpus import MixedCorpus
@@ -30,11 +30,7 @@ AtEnd = Literal["repeat", "stop", "drop"]
 _MOST_CORPORA = 2**16 - 1
 
 
-_Change = Callable[[Deserializer], Deserializer]
-"""A map or a filter of all corpora."""
-
-
-class Mixture(Deserializer):
+class Mixture(DerivedDeserializer):
     """Several corpora on one timeline, each read at the rate of its weight.
 
     Weights are shares of *samples*, of tokens for instance, however long sequences are. Each
@@ -46,23 +42,15 @@ class Mixture(Deserializer):
     Parameters
     ----------
     corpora : dict
-        By name, the data of each corpus as a source takes them: a deserializer, a list of
-        deserializers to join, or data. All have the same streams; names hold no ``/``.
+        By name, without ``/``, the data of each corpus as a source takes them: a deserializer,
+        a list of deserializers to join, or data. All have the same streams.
     weights : dict of float, or list of (int, dict)
-        Weight of every corpus; or the weights at nominal times in samples: linear in between,
-        and constant before the first and after the last. Integers and fractions are exact, and
-        a float counts as its decimal text.
+        Weight of every corpus, not all 0; or the weights at nominal times in samples: linear in
+        between, and constant before the first and after the last. Integers and fractions are
+        exact, and a float counts as its decimal text.
     at_end : {"repeat", "stop", "drop"}
         At the end of a corpus it begins again; or the data end; or it drops out, and the other
         corpora continue with scaled weights until all have ended.
-
-    Raises
-    ------
-    ValueError
-        If a weight is negative, not finite or missing, or all are 0; when it is opened, if
-        streams differ.
-    TypeError
-        If an argument is of a wrong type.
 
     Examples
     --------
@@ -110,17 +98,9 @@ class Mixture(Deserializer):
         by : str
             A stream with one sample a sequence, of integers, bools or text.
         weights : "equal", dict of float, or list of (int, dict)
-            Weight of every class; or the weights at nominal times. Classes are named by text,
-            and integers are taken for it.
+            As of a mixture. Classes are named by text, and integers are taken for it.
         at_end : {"repeat", "stop", "drop"}
             When a class has ended.
-
-        Raises
-        ------
-        ValueError
-            If the stream is no class, or a weight is wrong or missing.
-        TypeError
-            If an argument is of a wrong type.
 
         Examples
         --------
@@ -155,18 +135,15 @@ class Mixture(Deserializer):
 
         Where a corpus drops out, those of the time before.
         """
-        return dict(zip(self._corpora, share_at(self._legs, time), strict=True))
+        leg = next(leg for leg in reversed(self._legs) if leg.begin <= time)
+        shares = (float(share) / WHOLE for share in _shares(leg, time))
+        return dict(zip(self._corpora, shares, strict=True))
 
     def once(self) -> Mixture:
         """Return the mixture in which every sequence comes once: ``at_end="drop"``."""
         return Mixture(self._corpora, self._weights, at_end="drop")
 
-    def open(self, ledger: Ledger) -> Corpus:
-        """Return the corpus, ready to be planned and read."""
-        return self.open_for(OpenContext(ledger))
-
     def open_for(self, opening: OpenContext) -> Corpus:
-        """Return the corpus as a source asks for it."""
         opened = {}
         for name, joined in self._corpora.items():
             try:
@@ -191,8 +168,12 @@ class Mixture(Deserializer):
         """Return the mixture with every corpus filtered; see `Deserializer.filter`."""
         return self._changed(methodcaller("filter", predicate, **options))
 
-    def _changed(self, change: _Change) -> Mixture:
-        return Mixture(_each(self._corpora, change), self._weights, at_end=self._at_end)
+    def _changed(self, change: Callable[[Deserializer], Deserializer]) -> Mixture:
+        for name, joined in self._corpora.items():
+            if len(joined) > 1:
+                raise ValueError(f"the corpus {name!r} is joined: map its parts before")
+        corpora = {name: change(one) for name, (one,) in self._corpora.items()}
+        return Mixture(corpora, self._weights, at_end=self._at_end)
 
     def _rates(
         self, samples: Sequence[int], changes: Sequence[ShareChange]
@@ -200,8 +181,12 @@ class Mixture(Deserializer):
         legs = self._legs
         dropped = drop_out(legs, samples)
         for change in changes:
-            legs = changed(legs, list(self._corpora), change)
-            dropped = drop_later(dropped, legs, change.time, samples)
+            names, at = list(self._corpora), change.time
+            legs = _joined(legs, legs_of(change.weights, names), set(range(len(names))), at)
+            # Those that have dropped out stay out.
+            times = {number: one for number, one in dropped.times.items() if one <= at}
+            left = set(range(len(samples))) - times.keys()
+            dropped = drop_out(_joined(dropped.legs, legs, left, at), samples, times)
         return rates_of(dropped.legs if self._at_end == "drop" else legs)
 
     @property
@@ -212,15 +197,6 @@ class Mixture(Deserializer):
     def _description(self) -> str:
         shares = ", ".join(f"{name} {at:.3g}" for name, at in self.weights_at(0).items())
         return f"{shares}; at_end={self._at_end!r}"
-
-
-def _each(
-    corpora: Mapping[str, list[Deserializer]], change: _Change
-) -> dict[str, list[Deserializer]]:
-    for name, joined in corpora.items():
-        if len(joined) > 1:
-            raise ValueError(f"the corpus {name!r} is joined: map its parts before")
-    return {name: [change(one)] for name, (one,) in corpora.items()}
 
 
 def _checked(corpora: object) -> dict[str, list[Deserializer]]:
@@ -274,18 +250,13 @@ class ClassifiedCorpus:
 
 
 @dataclass(frozen=True, repr=False)
-class ClassOfCorpus(Deserializer):
+class ClassOfCorpus(DerivedDeserializer):
     """The sequences of one class."""
 
     of: ClassifiedCorpus
     name: str
 
-    def open(self, ledger: Ledger) -> Corpus:
-        """Return the corpus, ready to be planned and read."""
-        return self.open_for(OpenContext(ledger))
-
     def open_for(self, opening: OpenContext) -> Corpus:
-        """Return the corpus as a source asks for it."""
         corpus, classes = self.of.open_for(opening)
         if classes.names != self.of.names:
             changed = sorted({*classes.names} ^ {*self.of.names})
@@ -301,10 +272,7 @@ class ClassOfCorpus(Deserializer):
 
 
 def corpora_of(whole: Deserializer, by: str) -> dict[str, ClassOfCorpus]:
-    """Return a corpus for every class, by its name.
-
-    ValueError if a class cannot be the name of a corpus.
-    """
+    """Return a corpus for every class, by its name."""
     classified = ClassifiedCorpus(whole, by)
     for name in classified.names:
         if not name or "/" in name:
@@ -316,10 +284,7 @@ def corpora_of(whole: Deserializer, by: str) -> dict[str, ClassOfCorpus]:
 
 
 def weights_of(weights: Weights | Literal["equal"], names: list[str]) -> Weights:
-    """Return the weights of classes, whose names may have been given as numbers.
-
-    ValueError if it is another word than "equal".
-    """
+    """Return the weights of classes, whose names may have been given as numbers."""
     if isinstance(weights, str):
         if weights != "equal":
             raise ValueError(f"weights are 'equal', or a dict by class, got {weights!r:.60}")
@@ -353,10 +318,7 @@ class Leg:
 
 
 def legs_of(weights: object, names: Sequence[str]) -> list[Leg]:
-    """Return the legs of weights as a user gives them.
-
-    TypeError or ValueError if they are no weights, naming the corpus and the time.
-    """
+    """Return the legs of weights as a user gives them."""
     if isinstance(weights, str) or not isinstance(weights, Mapping | Sequence):
         raise TypeError(f"{_WEIGHTS_ARE}; got {shown(weights)}")
     knots = [(0, weights)] if isinstance(weights, Mapping) else list(weights)
@@ -367,7 +329,8 @@ def legs_of(weights: object, names: Sequence[str]) -> list[Leg]:
         time, given = _knot_of(knot)
         times.append(time)
         shares.append(shares_of([_weight(given, name, time) for name in names], time))
-        _refuse_unknown(given, names)
+        for name in given.keys() - {*names}:
+            raise ValueError(f"no corpus is called {name!r}, there are: {', '.join(names)}")
     for before, after in pairwise(times):
         if not before < after:
             raise ValueError(f"the times of weights must ascend, got {after} after {before}")
@@ -432,22 +395,6 @@ def drop_out(
     return Dropped(legs, times)
 
 
-def drop_later(before: Dropped, legs: Sequence[Leg], time: int, ends: Sequence[int]) -> Dropped:
-    """Return the same with other legs from a time on: corpora that dropped out stay out."""
-    times = {number: at for number, at in before.times.items() if at <= time}
-    left = set(range(len(ends))) - times.keys()
-    return drop_out(_joined(before.legs, legs, left, time), ends, times)
-
-
-def changed(legs: Sequence[Leg], names: Sequence[str], change: ShareChange) -> list[Leg]:
-    """Return the legs with changed shares from a time on.
-
-    TypeError or ValueError if the weights are invalid.
-    """
-    later = legs_of(change.weights, names)
-    return _joined(legs, later, set(range(len(names))), change.time)
-
-
 def _joined(
     before: Sequence[Leg], later: Sequence[Leg], left: set[int], time: int
 ) -> list[Leg]:
@@ -501,12 +448,6 @@ def rates_of(legs: Sequence[Leg]) -> list[_core.order.Rate]:
     ]
 
 
-def share_at(legs: Sequence[Leg], time: int) -> list[float]:
-    """Return the share of every corpus at a nominal time."""
-    leg = next(leg for leg in reversed(legs) if leg.begin <= time)
-    return [float(share) / WHOLE for share in _shares(leg, time)]
-
-
 def _knot_of(knot: object) -> tuple[int, Mapping[str, object]]:
     if not isinstance(knot, Sequence) or isinstance(knot, str) or len(knot) != 2:
         raise TypeError(f"{_WEIGHTS_ARE}; got {shown(knot)}")
@@ -533,11 +474,3 @@ def _weight(weights: Mapping[str, object], name: str, time: int) -> Fraction:
     if exact < 0:
         raise ValueError(f"{subject} must not be negative, got {weight}")
     return exact
-
-
-def _refuse_unknown(weights: Mapping[str, object], names: Sequence[str]) -> None:
-    unknown = [name for name in weights if name not in names]
-    if unknown:
-        raise ValueError(
-            f"there is no corpus {unknown[0]!r} to weigh, there are: {', '.join(names)}"
-        )
