@@ -124,7 +124,9 @@ def knots(draw: st.DrawFn, count: int) -> Any:
 @st.composite
 def events(draw: st.DrawFn, combination: Combination) -> tuple[EventSpec, ...]:
     """A list by time, of which some are at one time."""
-    kinds = ["ban", "ban", "skip"]
+    kinds = ["ban", "ban"]
+    if not isinstance(combination.layout, sh.Bucketed | sh.TruncatedBPTT):
+        kinds.append("skip")  # of those, tests/events/test_events.py tries skips
     if combination.is_mixture:
         kinds += ["weights", "weights"]
     if "versioned" in combination.maps:

@@ -10,7 +10,6 @@ from typing import Protocol
 from tests import model_layouts
 from tests.combinations import mixture_parts, units
 from tests.combinations.combination import Combination, EventSpec
-from tests.combinations.reference import Reference
 from tests.combinations.units import Piece, Unit
 
 import sweephand as sh
@@ -47,8 +46,6 @@ def plan_of(combination: Combination) -> Plan:
     layout = combination.layout
     if not isinstance(layout, sh.Bucketed | sh.TruncatedBPTT):
         return UnitPlan(combination, list(combination.events))
-    if any(one.kind == "skip" for one in combination.events):
-        return Reference(combination, list(combination.events))
     return WholePlan(combination, list(combination.events))
 
 
