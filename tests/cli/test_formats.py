@@ -136,22 +136,6 @@ def test_an_index_is_built_before_it_is_needed(
         assert Path(facts["index"]).exists()
 
 
-def test_commands_agree_on_what_comes_when(corpus: list[object], call: Call) -> None:
-    plan = call("plan", *corpus, "--size", 7, "--json").facts
-    assert plan["ok"]
-    traced = call("trace", *corpus, "--step", 1, "--size", 7, "--json").facts
-    found = call("find", *corpus, traced["ids"][0], "--size", 7, "--json")
-    assert found.code == 0, found.err
-    assert found.facts["step"] == 1
-
-
-def test_verify_and_bench_read_all_of_it(corpus: list[object], call: Call) -> None:
-    verified = call("verify", *corpus, "--json")
-    assert verified.code == 0, verified.err
-    measured = call("bench", *corpus, "--seconds", 0.05, "--json")
-    assert measured.code == 0, measured.err
-
-
 def test_a_store_is_looked_at_as_a_disk_is(
     kind: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -351,12 +351,6 @@ def test_what_is_wrong_is_refused_by_its_index(arguments: dict[str, Any], messag
         sh.plan_lengths(**given)
 
 
-def test_a_source_has_no_micro_batches_of_cells() -> None:
-    data = sh.ArrayDeserializer({"tokens": [np.arange(3)]})
-    with pytest.raises(ValueError, match="micro_batch_cells is for plan_lengths"):
-        sh.MinibatchSource(data, layout=sh.Padded(micro_batch_cells=8)).next_minibatch(8)
-
-
 def test_data_that_are_not_as_planned_are_refused_by_their_index() -> None:
     plan = sh.plan_lengths([3, 4], sh.Packed(ROW))
     with pytest.raises(ValueError, match="sequence 1 has 5 samples, planned are 4"):

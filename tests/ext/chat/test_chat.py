@@ -276,17 +276,6 @@ def test_a_conversation_is_shown_with_what_has_a_loss(
     tokens, mask = encoded(CONVERSATION)
     assert f"+ how are you{END}\n" in text
     assert text.endswith(f"{mask.sum()} of {len(tokens)} tokens are trained on\n")
-    pairs = sh.chat.encode_pairs(TOKENIZER, template=PLAIN)
-    sh.chat.show(pairs, {"prompt": "hi", "chosen": "yes", "rejected": "no"})
-    assert capsys.readouterr().out.count("  hi") == 2
-    sh.chat.show(
-        sh.chat.encode(TOKENIZER, template=PLAIN, max_length=2, truncate="drop"), rows[0]
-    )
-    assert capsys.readouterr().out == "the conversation is left out\n"
-    with pytest.raises(IndexError, match="there is no sequence 2"):
-        sh.chat.show(encode, sh.open(tmp_path / "a.jsonl"), 2)
-    with pytest.raises(TypeError, match=r"what sh\.chat\.encode returns"):
-        sh.chat.show(len, rows[0])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("template", [PLAIN, MARKED])

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -195,28 +194,6 @@ class TestResume:
             alone.rewind(2)
             alone.record(source.next_minibatch(9), np.ones(9))
         assert sums(rows_of(folder)) == {1: 9, 2: 9, 3: 9}
-
-
-class TestNames:
-    def rows(self, folder: Path, corpus: Any, **options: Any) -> list[Row]:
-        source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
-        with sh.LossLedger(folder) as ledger:
-            for minibatch in source.minibatches(4):
-                if options.get("pickled"):
-                    minibatch = pickle.loads(pickle.dumps(minibatch))
-                ledger.record(minibatch, np.ones(minibatch.num_sequences))
-        return rows_of(folder)
-
-    @pytest.mark.parametrize("pickled", [False, True])
-    def test_filtered_sequences_keep_name_and_file(self, folder: Path, pickled: bool) -> None:
-        corpus = sh.ArrayDeserializer({"x": np.arange(6.0)}).filter(is_odd)
-        rows = self.rows(folder, corpus, pickled=pickled)
-        assert [row["id"] for row in rows] == ["array__1", "array__3", "array__5"]
-        assert {row["corpus"] for row in rows} == {"array"}
-
-
-def is_odd(sequence: dict[str, Any]) -> bool:
-    return bool(sequence["x"][0] % 2)
 
 
 class TestReading:

@@ -145,18 +145,3 @@ def test_a_session_that_goes_on_tells_what_the_unbroken_one_tells(tmp_path: Path
     assert told[-len(second.steps) :] == [s.figures for s in second.steps]
     summaries = [r.figures["gradient_noise_scale"] for r in whole.of("summary")]
     assert summaries[-1] == second.of("summary")[-1].figures["gradient_noise_scale"]
-
-
-def test_a_checkpoint_without_the_measurement_begins_it(tmp_path: Path) -> None:
-    plain, _ = run()
-    plain.save_checkpoint(tmp_path)
-    noise, noise_again = sh.train.GradientNoiseScale(), sh.train.GradientNoiseScale()
-    trainer = line_trainer([Heard(), noise], sub_minibatches=3)
-    trainer.restore_from_checkpoint(tmp_path)
-    assert math.isnan(noise.value)
-    trainer.train_minibatch(source_of_lengths([1] * 40).next_minibatch(12))
-    trainer.save_checkpoint(tmp_path)
-    again = line_trainer([Heard(), noise_again], sub_minibatches=3)
-    again.restore_from_checkpoint(tmp_path)
-    assert noise_again.value == noise.value
-    line_trainer().restore_from_checkpoint(tmp_path)  # which does not measure it

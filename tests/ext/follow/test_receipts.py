@@ -128,19 +128,6 @@ class TestSources:
         assert source.errors
         check(folder, make(), 6, content=True)
 
-    def test_sizes_and_ends_of_sweeps_are_those_that_were_asked_for(
-        self, folder: Path, receipts: sh.train.Receipts
-    ) -> None:
-        source = sh.MinibatchSource(arrays(), max_sweeps=5)
-        receipts.record(source.next_minibatch(sh.FULL_DATA_SWEEP))
-        for size in (50, 1 << 40):  # the other one is a sweep, too
-            for minibatch in source.sweep(size):
-                receipts.record(minibatch)
-        for minibatch in source.minibatches([20, 30, 1 << 40]):
-            receipts.record(minibatch)
-        receipts.close()
-        check(folder, source, len(receipts_in(folder)), content=True)
-
     def test_a_minibatch_of_another_process_needs_the_source(
         self, folder: Path, receipts: sh.train.Receipts
     ) -> None:

@@ -11,8 +11,6 @@ import torch.distributed.checkpoint as dcp
 from tests.torch.drop_ins import ROW, SAVED_AT, STEPS, build, make_source, rows_of
 from tests.torch.launch import launch
 
-import sweephand as sh
-import sweephand.torch
 from sweephand.ext.integrations.torchtitan import DataLoader
 
 
@@ -110,11 +108,3 @@ def test_worker_processes_deliver_the_same() -> None:
 def test_what_does_not_fit_is_refused(options: dict[str, Any], reason: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(reason)):
         DataLoader(make_source(), dp_world_size=1, dp_rank=0, **options)
-
-
-def test_weights_of_labels_are_refused() -> None:
-    streams = sh.StreamDefs(tokens=sh.StreamDef(label_weights="w"), w=sh.StreamDef())
-    corpus = sh.ArrayDeserializer({"tokens": [[1, 2, 3]], "w": [[0.5, 0.5, 0.5]]}, streams)
-    source = sh.MinibatchSource(corpus, layout=sh.Packed(ROW))
-    with pytest.raises(ValueError, match="without weights"):
-        DataLoader(source, dp_world_size=1, dp_rank=0, seq_len=ROW, local_batch_size=1)

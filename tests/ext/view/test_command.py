@@ -73,23 +73,10 @@ def test_a_source_of_a_script_is_taken_as_it_is_with_its_decoder(
     ("words_of_it", "code", "says"),
     [
         (["t.npz", "--size", 9, "--json"], 2, "--json goes with --html"),
-        (["t.npz", "--size", 9, "--step", 1, "--time", 3], 2, "not allowed with argument"),
-        (
-            ["t.npz", "--size", 9, "--rank", 1, "--html", "x"],
-            1,
-            "--rank must be below --workers",
-        ),
         (["train.py:source", "--seed", 4, "--html", "x"], 2, "--seed is for a corpus"),
-        (["t.npz", "--id", "nope", "--html", "x"], 1, "no sequence"),
         (["t.npz", "--decode", "train.py:nope", "--html", "x"], 1, "has no 'nope'"),
         (["t.npz", "--decode", "train.py:number", "--html", "x"], 1, "decode is a function"),
         (["t.npz", "--decode", "gpt2", "--html", "x"], 1, "as SCRIPT.py:NAME does"),
-        (
-            ["t.npz", "--html", "nowhere/x.html"],
-            1,
-            "No such file or directory: 'nowhere/x.html'",
-        ),
-        (["t.npz", "--layout", "oval"], 2, "invalid choice: 'oval'"),
     ],
     ids=lambda value: str(value[1]) if isinstance(value, list) else "",
 )

@@ -121,18 +121,3 @@ def test_a_function_and_a_step_of_ones_own_are_steps() -> None:
         assert (x == minibatch["mask"].values).all(), "a picture and its mask draw the same"
         assert (x[0] != x[1]).any(), "sequences draw by themselves"
         assert {int(one) for one in np.unique(x[:, ::-1] - PICTURE)} == {0, 1}
-
-
-def test_arguments_are_checked() -> None:
-    for make, told in [
-        (lambda: images.Resize(0), "size must be"),
-        (lambda: images.Resize(4, "cubist"), "interpolation is one of"),
-        (lambda: images.RandomHorizontalFlip(2), "p is a probability"),
-        (lambda: images.Normalize(0, 0), "std must not be 0"),
-        (lambda: images.RandomResizedCrop(4, scale=(1, 0.5)), "scale is"),
-        (lambda: images.ToDtype("uint8"), "fractions need a float"),
-    ]:
-        with pytest.raises(ValueError, match=told):
-            make()
-    with pytest.raises(TypeError, match="every one of transforms"):
-        images.Compose([3])  # type: ignore[list-item]
