@@ -14,7 +14,6 @@ from sweephand._core.compose import Fitting, Packing, Planner, ShareRule, Sharin
 
 NO_LIMIT = 2**64 - 1
 balances = st.one_of(st.sampled_from(["samples", "attention"]), st.integers(1, 50))
-rng = np.random.default_rng(7)
 
 
 def planner(

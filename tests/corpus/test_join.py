@@ -25,12 +25,6 @@ FRAMED: list[formats.Make] = [
 """Formats in which damage shows, so that it is known when rows are lost."""
 
 
-def shuffled(stream: str, values: Any, order: list[int], name: str) -> sh.ArrayDeserializer:
-    """The sequences of `values` in another order, known by their ids."""
-    parts = [np.split(values, STARTS[1:-1])[n] for n in order]
-    return sh.ArrayDeserializer({stream: parts}, ids=[f"s{n}" for n in order], name=name)
-
-
 def delivered(source: sh.MinibatchSource, size: int = 4) -> list[tuple[str, int, int]]:
     found = []
     with source:

@@ -26,10 +26,6 @@ def drawn(sequence: Any, key: sh.Key) -> Any:
     return {"x": sequence["x"] + key.integer(10**9)}
 
 
-def more(sequence: Any) -> Any:
-    return {"x": sequence["x"] + 5}
-
-
 def is_long(sequence: Any) -> bool:
     return len(sequence["x"]) > 1
 

@@ -93,11 +93,6 @@ def die(sequence: Sequence) -> Sequence:
     return sequence
 
 
-def hang(sequence: Sequence) -> Sequence:
-    time.sleep(3600)
-    return sequence
-
-
 def sleep_at_80(sequence: Sequence) -> Sequence:
     if 80 in sequence["x"]:
         time.sleep(3600)

@@ -1,6 +1,5 @@
 """What a minibatch looks like: ragged, padded, as frames, for streams of every make."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.model import ModelCorpus
 from tests.sources import (
-    Chunks,
     Sequences,
     engines,
     in_equal_chunks,
@@ -214,36 +212,6 @@ def test_every_layout_holds_the_sequences_of_the_share(data: st.DataObject) -> N
 # Frames ---------------------------------------------------------------------------------------
 
 
-def arrays(corpus: ModelCorpus) -> sh.Deserializer:
-    x = np.arange(corpus.num_samples)
-    offsets = np.cumsum([0, *corpus.sizes])
-    return sh.ArrayDeserializer(
-        {"x": (x, offsets), "y": (x * 2.0, offsets)}, chunk_size=len(corpus.chunks[0])
-    )
-
-
-class FrameChunks(Chunks):
-    """Two streams of equal lengths."""
-
-    def stream_infos(self) -> sh.StreamDefs:
-        return sh.StreamDefs(x=sh.StreamDef(), y=sh.StreamDef())
-
-    def get_chunk(self, chunk_id: int) -> dict[str, object]:
-        x, offsets = super().get_chunk(chunk_id)["x"]  # type: ignore[misc]
-        return {"x": (x, offsets), "y": (x * 2.0, offsets)}
-
-
-def chunked_frames(corpus: ModelCorpus) -> ModelCorpus:
-    return ModelCorpus.of([[1] * sum(chunk) for chunk in corpus.chunks])
-
-
-FRAMES: dict[str, tuple[Callable[[ModelCorpus], sh.Deserializer], Any]] = {
-    "array": (arrays, chunked_frames),
-    "measured chunks": (lambda corpus: FrameChunks(corpus, told=False), chunked_frames),
-    "told chunks": (lambda corpus: FrameChunks(corpus, told=True), chunked_frames),
-}
-
-
 def test_frames_refuse_streams_of_unequal_lengths_where_they_are_met() -> None:
     class Unequal(sh.UserDeserializer):
         def stream_infos(self) -> sh.StreamDefs:
@@ -304,17 +272,3 @@ def test_a_pad_value_that_the_dtype_cannot_hold_is_refused(
         data = source.next_minibatch(3)["x"]
         with pytest.raises(ValueError, match="of stream 'x' is no uint16"):
             data.asarray(pad_value)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"side": "top"}, "side must be 'right' or 'left', got 'top'"),
-        ({"multiple_of": 0}, "multiple_of must be in"),
-        ({"multiple_of": 1.0}, "multiple_of must be an int, got 1.0"),
-        ({"multiple_of": True}, "multiple_of must be an int, got True"),
-    ],
-)
-def test_a_padding_that_cannot_be_is_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        sh.Padded(**arguments)

@@ -9,8 +9,6 @@ from typing import Any
 
 from sweephand import tfrecord
 
-LABEL = {"pythonClassName": "ClassLabel", "classLabel": {"numClasses": "10"}}
-
 
 def tensor(dtype: str, *shape: int, encoding: str = "none") -> dict[str, Any]:
     dimensions = {"dimensions": [str(extent) for extent in shape]} if shape else {}
