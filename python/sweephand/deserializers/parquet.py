@@ -15,9 +15,10 @@ https://github.com/apache/parquet-format, https://github.com/apache/thrift (comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -42,13 +43,10 @@ from sweephand.files.source_file import SourceFile
 
 pq = OptionalModule("pyarrow.parquet", extra="parquet")
 
-_ENCRYPTED = b"PARE"
-_MAGIC = b"PAR1"
 _FOOTERS = 64  # that are kept; all others are read again
 
 _TAIL = 8  # the size of the footer, and the magic
-_DEEPEST = 32
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
+_FALSE, _BYTE, _INTEGER, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 2, 3, 5, 7, 8, 9, 10, 12
 # Fields of FileMetaData and RowGroup, of ColumnChunk, ColumnMetaData and Statistics.
 _ROW_GROUPS, _COLUMNS, _NUM_ROWS, _FILE_PATH, _META_DATA = 4, 1, 3, 1, 3
 _TYPE, _PATH, _CODEC, _NUM_VALUES, _UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 1, 3, 4, 5, 6, 7
@@ -128,7 +126,11 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
         with data_errors(file.path, "the schema"):
             schema = footer.schema.to_arrow_schema()
         groups = _read_groups(file, footer)
-        leaves = _leaves(footer, self.fields)
+        paths = [f"{footer.schema.column(i).path}." for i in range(footer.num_columns)]
+        leaves = {  # the columns of numbers or bytes that each stream's field is made of
+            name: [i for i, path in enumerate(paths) if path.startswith(f"{field}.")]
+            for name, field in self.fields.items()
+        }
         wanted = {number for own in leaves.values() for number in own}
         sizes = [sum(group.num_bytes[n] for n in wanted) for group in groups]
         for number, size in enumerate(sizes):
@@ -179,30 +181,8 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
 
 @lru_cache(_FOOTERS)
 def _read_footer(file: SourceFile) -> Any:
-    if file.size < 2 * len(_MAGIC) + 4:
-        raise DataError(f"no Parquet file: it has {file.size} bytes", file.path)
-    magic = file.read(file.size - len(_MAGIC), len(_MAGIC)).tobytes()
-    if magic == _ENCRYPTED:
-        raise DataError("the file is encrypted, which is not supported", file.path)
-    if magic != _MAGIC:
-        raise DataError(
-            f"no Parquet file, or cut short: it ends with {magic!r}, not {_MAGIC!r}",
-            file.path,
-            file.size - len(_MAGIC),
-        )
     with data_errors(file.path, "the footer"), open_source(file) as source:
         return pq.read_metadata(source)
-
-
-def _leaves(footer: Any, fields: Mapping[str, str]) -> dict[str, list[int]]:
-    """Return the columns of numbers or bytes that each stream's field is made of."""
-    paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
-    return {
-        name: [
-            i for i, path in enumerate(paths) if path == field or path.startswith(f"{field}.")
-        ]
-        for name, field in fields.items()
-    }
 
 
 @dataclass(frozen=True)
@@ -217,16 +197,15 @@ class _RowGroup:
 def _read_groups(file: SourceFile, footer: Any) -> list[_RowGroup]:
     """Read the row groups, and refuse a footer that pyarrow reads in another way than we do."""
     size = int.from_bytes(file.read(file.size - _TAIL, 4).tobytes(), "little")
-    if size > file.size - _TAIL - 4:
-        raise DataError(f"the footer has {size} bytes, more than the file", file.path)
     begin = file.size - _TAIL - size
     try:
-        stored = _read_struct(file.read(begin, size).tobytes())[_ROW_GROUPS]
+        content = file.read(begin, size).tobytes()
+        stored = _read_struct(iter(content))[_ROW_GROUPS]
         groups = [_read_group(one, n, file, footer) for n, one in enumerate(stored)]
         num_rows = sum(group.num_rows for group in groups)
         if (num_rows, len(groups)) != (footer.num_rows, footer.num_row_groups):
             raise ValueError(f"its row groups have {num_rows} rows, the file {footer.num_rows}")
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (StopIteration, LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"the footer is damaged: {error!r}", file.path, begin) from None
     return groups
 
@@ -266,60 +245,43 @@ def _read_group(group: dict[int, Any], number: int, file: SourceFile, footer: An
     return found
 
 
-def _read_struct(content: bytes) -> dict[int, Any]:
-    """Return the fields of a struct by their ids; IndexError where the content ends before."""
-    at = 0
+def _read_struct(content: Iterator[int]) -> dict[int, Any]:
+    """Return the fields of a struct by their ids, but for truths, whose value is their type."""
+    fields: dict[int, Any] = {}
+    number = 0
+    while head := next(content):
+        delta, kind = head >> 4, head & 15
+        number = number + delta if delta else _read_value(_INTEGER, content)
+        if kind > _FALSE:
+            fields[number] = _read_value(kind, content)
+    return fields
 
-    def take(size: int) -> bytes:
-        nonlocal at
-        if size > len(content) - at:
-            raise IndexError("it ends within bytes")
-        at += size
-        return content[at - size : at]
 
-    def byte() -> int:
-        nonlocal at
-        at += 1
-        return content[at - 1]
-
-    def varint() -> int:
-        value = shift = 0
-        while (one := byte()) >= 0x80:
-            value |= (one & 0x7F) << shift
-            shift += 7
-        return value | one << shift
-
-    def integer() -> int:
-        value = varint()
+def _read_value(kind: int, content: Iterator[int]) -> Any:
+    """Return a value; StopIteration where the content ends before."""
+    if kind == _STRUCT:
+        return _read_struct(content)
+    if kind <= _BYTE:
+        return next(content)
+    if kind < _DOUBLE:
+        value = _read_varint(content)
         return value >> 1 ^ -(value & 1)
+    if kind in (_LIST, _SET):
+        head = next(content)
+        size = _read_varint(content) if head >> 4 == 15 else head >> 4
+        return [_read_value(head & 15, content) for _ in range(size)]
+    if kind not in (_DOUBLE, _BINARY):
+        raise ValueError(f"there is no type {kind}")
+    size = _read_varint(content) if kind == _BINARY else 8
+    taken = bytes(islice(content, size))
+    if len(taken) < size:
+        raise ValueError("it ends within bytes")
+    return taken
 
-    def value(kind: int, depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise ValueError("it is too deep")
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return byte()
-        if kind < _DOUBLE:
-            return integer()
-        if kind == _DOUBLE:
-            return take(8)
-        if kind == _BINARY:
-            return take(varint())
-        if kind == _STRUCT:
-            return struct(depth + 1)
-        if kind not in (_LIST, _SET):
-            raise ValueError(f"there is no type {kind}")
-        head = byte()
-        size = varint() if head >> 4 == 15 else head >> 4
-        return [value(head & 15, depth + 1) for _ in range(size)]
 
-    def struct(depth: int) -> dict[int, Any]:
-        fields: dict[int, Any] = {}
-        number = 0
-        while head := byte():
-            delta, kind = head >> 4, head & 15
-            number = number + delta if delta else integer()
-            # The value of a truth is its type.
-            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else value(kind, depth)
-        return fields
-
-    return struct(0)
+def _read_varint(content: Iterator[int]) -> int:
+    value = shift = 0
+    while (one := next(content)) >= 0x80:
+        value |= (one & 0x7F) << shift
+        shift += 7
+    return value | one << shift
