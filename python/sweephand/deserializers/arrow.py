@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -26,12 +27,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.base.checks import OptionalModule
 from sweephand.corpus.columns import blank_column
-from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.array import is_table, wrong_data
-from sweephand.deserializers.open_path import SelfDescribed
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
     ArrowUnits,
@@ -41,8 +39,8 @@ from sweephand.deserializers.units.arrow_units import (
     streams_of,
 )
 from sweephand.deserializers.units.unit_scan import Columns, Facts, RowIds, UnitScan
-from sweephand.errors import DataError
-from sweephand.files.index_file import Advance, Index, Keep, check_keep, join_scans
+from sweephand.errors import DataError, shown
+from sweephand.files.index_file import Advance, Index, Keep, join_scans
 from sweephand.files.local import open_regular
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import FileList, SourceFile, spec_of
@@ -58,12 +56,11 @@ _PREFIXES = 64  # that are kept; all others are read again
 Place = tuple[int, int]  # where a message begins and ends in its file
 
 
-class ArrowDeserializer(SelfDescribed):
+class ArrowDeserializer(ArrowUnits):
     """Serve rows of Arrow data, each a sequence.
 
-    Columns become streams as in `ParquetDeserializer`. Tables and datasets in memory are served
-    in place, each row by itself; files are read by record batches, in chunks of about
-    8 MiB, and the lengths of lists are kept in an index.
+    Tables and datasets in memory are served in place, each row by itself; files are read by
+    record batches, in chunks of about 8 MiB, and the lengths of lists are kept in an index.
 
     Parameters
     ----------
@@ -73,9 +70,7 @@ class ArrowDeserializer(SelfDescribed):
         as a DataFrame of pandas or polars or a record batch reader, which is read into memory
         at once; IPC files, of the stream or the file format, as paths, globs or URLs; a folder
         that ``Dataset.save_to_disk`` wrote.
-    streams : StreamDefs, dict of StreamDef or list of str, optional
-        As in `ParquetDeserializer`.
-    index, ids
+    streams, index, ids
         As in `ParquetDeserializer`.
 
     Examples
@@ -88,6 +83,8 @@ class ArrowDeserializer(SelfDescribed):
     array([b'a'], dtype=object)
     """
 
+    format = "arrow 1"
+
     def __init__(
         self,
         source: Any,
@@ -97,135 +94,36 @@ class ArrowDeserializer(SelfDescribed):
         ids: RowIds | None = None,
     ) -> None:
         pa()  # says what to install
-        options: dict[str, Any] = {"index": check_keep(index), "ids": ids}
-        self._made_of = source, options
-        self._inner: ArrowFiles | ArrowTable
+        files, self._table = source, None
         if isinstance(source, str | os.PathLike):
-            self._inner = ArrowFiles(_files_of(spec_of(source)), streams, index=index, ids=ids)
-        elif isinstance(source, Sequence) and source and not isinstance(source[0], Mapping):
-            self._inner = ArrowFiles(source, streams, index=index, ids=ids)
-        else:
-            order = None
+            files = _files_of(spec_of(source))
+        elif not isinstance(source, Sequence) or not source or isinstance(source[0], Mapping):
             # Without importing datasets: who passes one has it imported.
             if hasattr(source, "_indices") and type(source).__module__.startswith("datasets."):
-                table, order = _open_dataset(source)
+                self._table, self.order = _open_dataset(source)
             else:
-                table = source if isinstance(source, pa.Table) else _read_stream(source)
-                self._made_of = table, options  # a stream is read only once
-            self._inner = ArrowTable(table, streams, order, ids)
-        self.definitions = self._inner.definitions
+                self._table = source if isinstance(source, pa.Table) else _read_stream(source)
+                source = self._table  # a stream is read only once
+            self._batches = self._table.to_batches()
+            self.is_resident = True
+            files = FileList([_Memory("table", "table", self._table.nbytes, "")], [])
+        self._source = source
+        super().__init__(files, streams, index=index, ids=ids)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments: a dataset knows its files."""
-        source, options = self._made_of
-        return partial(type(self), **options), (source, self.definitions)
+        made = partial(type(self), index=self.keep, ids=self.ids)
+        return made, (self._source, self.definitions)
 
-    def open(self, ledger: Ledger) -> Corpus:
-        """Return the corpus, ready to be planned and read."""
-        return self._inner.open(ledger)
-
-    def _description(self) -> str:
-        return self._inner._description()
-
-
-def _open_dataset(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
-    """Return the table of a dataset, and the row of each sequence if they are in no order.
-
-    Its own Arrow stream would copy the rows of an indices mapping.
-    """
-    table, form, indices = dataset.data.table, dataset.format, dataset._indices
-    if form["type"] == "custom" or form["format_kwargs"]:
-        raise ValueError(
-            f"the dataset has a transform, or the format {form['type']!r} with options, which "
-            "are not applied here: give the dataset to MapDeserializer, or its data as they "
-            "are, dataset.with_format(None), with a dtype in a StreamDef"
-        )
-    if not form["output_all_columns"]:
-        table = table.select(form["columns"])
-    order = None if indices is None else np.asarray(indices.column(0).to_numpy(), np.int64)
-    return table, order
-
-
-def _read_stream(source: Any) -> Any:
-    if not is_table(source):
-        raise wrong_data(
-            "give a table, a Hugging Face Dataset, an Arrow stream or paths of IPC files",
-            source,
-        )
-    try:
-        table = pa.RecordBatchReader.from_stream(source).read_all()
-        return _with_nan(table, source)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        reason = "; ".join(map(str, error.args))
-        raise ValueError(
-            f"the {type(source).__name__} is no table of Arrow: {reason}"
-        ) from error
-
-
-def _with_nan(table: Any, frame: Any) -> Any:
-    """Return the table of a DataFrame with NaN where pandas has it, and hands it over as null.
-
-    It is a value of floats and of lists of them; in a column of texts it is pandas' null.
-    """
-    if type(frame).__module__.partition(".")[0] != "pandas" or not hasattr(frame, "iloc"):
-        return table
-    for number, name in enumerate(table.schema.names[: frame.shape[1]]):
-        column = frame.iloc[:, number]
-        has_nulls = table.column(number).null_count or pa.types.is_nested(
-            table.column(number).type
-        )
-        if (
-            not has_nulls
-            or not isinstance(column.dtype, np.dtype)
-            or column.dtype.kind not in "fO"
-        ):
-            continue
-        try:
-            values = pa.array(column.to_numpy(), from_pandas=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            continue  # texts beside NaN
-        table = table.set_column(number, name, values)
-    return table
-
-
-def _files_of(path: str) -> str | list[str]:
-    """Return the files of a folder that save_to_disk wrote; anything else as it is."""
-    folder = Path(path)
-    if is_url(path) or not folder.is_dir():
-        return path
-    if (folder / "dataset_dict.json").exists():
-        raise ValueError(f"{path!r} holds splits: give the folder of one of them")
-    state = folder / "state.json"
-    if not state.exists():
-        raise DataError("the folder has no state.json, as save_to_disk writes it", path)
-    try:
-        with open_regular(state) as file:
-            content = json.load(file)
-        names = [file["filename"] for file in content["_data_files"]]
-        mapping = content.get("_indices_data_files") or content.get("_indices_files")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"no state of a saved dataset: {error!r}", str(state)) from error
-    if mapping:
-        raise DataError(
-            "the dataset was saved with an indices mapping by an old version; load it by "
-            "datasets.load_from_disk and pass it on",
-            str(state),
-        )
-    if not names:
-        raise DataError("the dataset has no files", str(state))
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name or name in (".", ".."):
-            raise DataError(f"the file {name!r} is not in the folder", str(state))
-    return [str(folder / name) for name in names]
-
-
-class ArrowFiles(ArrowUnits):
-    """Serve the rows of IPC files; see `ArrowDeserializer`."""
-
-    format = "arrow 1"
+    def __copy__(self) -> ArrowDeserializer:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
 
     def has_rows(self, file: SourceFile) -> bool:
         """Return False if no record batch follows the schema."""
+        if self._table is not None:
+            return True
         with open_to_scan(file) as source:
             begin = _find_stream(file)
             source.seek(begin)
@@ -233,16 +131,30 @@ class ArrowFiles(ArrowUnits):
             return any(source.read(_END_MARK)[4:])
 
     def guess_streams(self) -> StreamDefs:
-        """Return the columns of the first file's schema that can be served."""
+        """Return the columns that can be served, by the schema of the table or first file."""
         file = self.first_file
-        read = ipc.open_file if _find_stream(file) else ipc.open_stream
-        schema = read_schema(lambda source: read(source).schema, file)
+        if self._table is not None:
+            schema = self._table.schema
+        else:
+            read = ipc.open_file if _find_stream(file) else ipc.open_stream
+            schema = read_schema(lambda source: read(source).schema, file)
         streams, self.left_out = streams_of(schema, file.path)
         return streams
+
+    def load_index(self) -> Index:
+        """Return the facts of the rows; nothing is kept of those in memory."""
+        if self._table is None:
+            return super().load_index()
+        return join_scans(self.files, [self._scan(self.files[0], lambda num_bytes: None)])
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read every record batch once."""
         scan = UnitScan()
+        if self._table is not None:
+            scan.kinds = self.kinds_of(self._table.schema, file.path)
+            for batch in self._batches:
+                self._add_batch(scan, batch, batch.nbytes, file.path)
+            return scan
         places: dict[str, list[Place]] = {"schema": [], "dictionary": [], "record batch": []}
         scan.facts = places
         prefix: list[Any] = []  # the schema and the dictionaries
@@ -268,11 +180,14 @@ class ArrowFiles(ArrowUnits):
                         with data_errors(file.path, "the schema"):
                             schema = ipc.open_stream(prefix[0]).schema
                             scan.kinds = self.kinds_of(schema, file.path)
-                    self._add_batch(scan, message, prefix, (begin, end), file)
+                    content = b"".join([*prefix, message.serialize()])
+                    self._add_encoded(scan, content, (begin, end), file.path)
                 advance(end - begin)
 
     def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
         """Read record batches."""
+        if self._table is not None:
+            return self.to_columns(self._batches[begin:end], file.path)
         first, stop = facts["record batch"][begin][0], facts["record batch"][end - 1][1]
         before = [one for one in facts["dictionary"] if one[0] < first]
         prefix = _read_prefix(file, tuple(map(tuple, facts["schema"] + before)))
@@ -282,34 +197,33 @@ class ArrowFiles(ArrowUnits):
         with data_errors(file.path, f"record batch {begin}"):
             return self.to_columns(self._decode(content), file.path)
 
-    def _add_batch(
-        self,
-        scan: UnitScan,
-        message: Any,
-        prefix: Sequence[Any],
-        place: Place,
-        file: SourceFile,
-    ) -> None:
+    def _add_encoded(self, scan: UnitScan, content: bytes, place: Place, path: str) -> None:
         number, first = len(scan.rows), sum(scan.rows)
-        num_bytes = place[1] - place[0]
         num_rows = 0
         try:
-            with data_errors(file.path, f"record batch {number}"):
-                _check_bytes(number, num_bytes, file.path)
-                (batch,) = self._decode(b"".join([*prefix, message.serialize()]))
+            with data_errors(path, f"record batch {number}"):
+                (batch,) = self._decode(content)
                 num_rows = batch.num_rows
                 wanted = {*self.fields.values()}.intersection(batch.schema.names)
-                num_bytes += sum(repeated_bytes(batch.column(name)) for name in wanted)
-                _check_bytes(number, num_bytes, file.path)
-                columns, wrong = self.to_columns([batch], file.path, first=first)
-                scan.add_faults(wrong, first)
+                num_bytes = sum(repeated_bytes(batch.column(name)) for name in wanted)
+                num_bytes += place[1] - place[0]
+                if num_bytes > MAX_UNIT_BYTES:
+                    reason = f"{num_bytes} bytes; write batches of at most {MAX_UNIT_BYTES}"
+                    raise DataError(f"record batch {number} has {reason}", path)
+                self._add_batch(scan, batch, num_bytes, path)
         except DataError as error:
             scan.add_error(error.within(offset=place[0]), range(first, first + num_rows))
-            kinds = scan.kinds.values()
             lost = np.zeros(num_rows, np.int64)
-            columns = [blank_column(one.to_column(), lost) for one in kinds]
+            blank = {n: blank_column(one.to_column(), lost) for n, one in scan.kinds.items()}
+            scan.add_unit(blank)
+            scan.rows[-1], scan.num_bytes[-1] = num_rows, place[1] - place[0]
+
+    def _add_batch(self, scan: UnitScan, batch: Any, num_bytes: int, path: str) -> None:
+        first = sum(scan.rows)
+        columns, wrong = self.to_columns([batch], path, first=first)
+        scan.add_faults(wrong, first)
         scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
-        scan.rows[-1], scan.num_bytes[-1] = num_rows, num_bytes
+        scan.rows[-1], scan.num_bytes[-1] = batch.num_rows, num_bytes
 
     def _decode(self, content: bytes | NDArray[np.uint8]) -> list[Any]:
         options = ipc.IpcReadOptions(ensure_alignment=ipc.Alignment.DataTypeSpecific)
@@ -320,13 +234,80 @@ class ArrowFiles(ArrowUnits):
         return batches
 
 
-def _check_bytes(number: int, num_bytes: int, path: str) -> None:
-    if num_bytes > MAX_UNIT_BYTES:
-        raise DataError(
-            f"record batch {number} has {num_bytes} bytes; at most {MAX_UNIT_BYTES} are read "
-            "at once: write smaller ones",
-            path,
+def _open_dataset(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
+    """Return the table of a dataset, and the row of each sequence if they are in no order."""
+    table, form, indices = dataset.data.table, dataset.format, dataset._indices
+    if form["type"] == "custom" or form["format_kwargs"]:
+        raise ValueError(
+            f"the dataset has a transform, or the format {form['type']!r} with options: give "
+            "it to MapDeserializer, or its data as they are, dataset.with_format(None), with a "
+            "dtype in a StreamDef"
         )
+    if not form["output_all_columns"]:
+        table = table.select(form["columns"])
+    if indices is None:
+        return table, None
+    order = np.asarray(indices.column(0).to_numpy(), np.int64)
+    if order.size and not 0 <= order.min() <= order.max() < table.num_rows:
+        raise DataError(
+            f"the indices mapping reaches beyond the {table.num_rows} rows", "table"
+        )
+    return table, order
+
+
+def _read_stream(source: Any) -> Any:
+    if not is_table(source):
+        raise wrong_data(
+            "give a table, a Dataset, an Arrow stream or paths of IPC files", source
+        )
+    try:
+        table = pa.RecordBatchReader.from_stream(source).read_all()
+        return _with_nan(table, source)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        reason = "; ".join(map(str, error.args))
+        raise ValueError(f"{shown(source)} is no table of Arrow: {reason}") from error
+
+
+def _with_nan(table: Any, frame: Any) -> Any:
+    """Return the table of a DataFrame with NaN where pandas has it, and hands it over as null.
+
+    It is a value of floats and of lists of them; in a column of texts it is pandas' null.
+    """
+    if type(frame).__module__.partition(".")[0] != "pandas" or not hasattr(frame, "iloc"):
+        return table
+    for number, name in enumerate(table.schema.names[: frame.shape[1]]):
+        given, column = frame.iloc[:, number], table.column(number)
+        can_have_nan = isinstance(given.dtype, np.dtype) and given.dtype.kind in "fO"
+        if can_have_nan and (column.null_count or pa.types.is_nested(column.type)):
+            with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # texts beside NaN
+                values = pa.array(given.to_numpy(), from_pandas=False)
+                table = table.set_column(number, name, values)
+    return table
+
+
+def _files_of(path: str) -> str | list[str]:
+    """Return the files of a folder that save_to_disk wrote; anything else as it is."""
+    folder = Path(path)
+    if is_url(path) or not folder.is_dir():
+        return path
+    if (folder / "dataset_dict.json").exists():
+        raise ValueError(f"{path!r} holds splits: give the folder of one of them")
+    state = folder / "state.json"
+    if not state.exists():
+        raise DataError("the folder has no state.json, as save_to_disk writes it", path)
+    try:
+        with open_regular(state) as file:
+            content = json.load(file)
+        names = [file["filename"] for file in content["_data_files"]]
+        if content.get("_indices_data_files") or content.get("_indices_files"):
+            raise ValueError(
+                "an old version saved it with an indices mapping: load and save it"
+            )
+        if not names or any(name == ".." or Path(name).name != name for name in names):
+            raise ValueError("its files are not in the folder")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"no state of a saved dataset: {error!r}", str(state)) from error
+    return [str(folder / name) for name in names]
 
 
 @lru_cache(_PREFIXES)
@@ -336,19 +317,14 @@ def _read_prefix(file: SourceFile, places: Sequence[Place]) -> NDArray[np.uint8]
 
 def _find_stream(file: SourceFile) -> int:
     """Return where the stream of messages begins; look at both ends of the file."""
-    head = file.head(len(_FILE_MAGIC))
-    if not head:
-        raise DataError(
-            "the file is empty; an Arrow stream has a schema at least", file.path, 0
-        )
-    if head != _FILE_MAGIC:
+    if not file.size:
+        raise DataError("the file is empty, without a schema", file.path, 0)
+    if file.head(len(_FILE_MAGIC)) != _FILE_MAGIC:
         return 0
-    tail = file.read(file.size - len(head), len(head)).tobytes()
-    if tail != _FILE_MAGIC:
+    end = file.size - len(_FILE_MAGIC)
+    if file.read(end, len(_FILE_MAGIC)).tobytes() != _FILE_MAGIC:
         raise DataError(
-            f"the file is cut short: it ends with {tail!r}, not {_FILE_MAGIC!r}",
-            file.path,
-            file.size - len(head),
+            f"the file is cut short: it ends without {_FILE_MAGIC!r}", file.path, end
         )
     return _FILE_BEGIN
 
@@ -368,56 +344,6 @@ def _read_message(source: Any, file: SourceFile, begin: int) -> Any:
         return None
     except DataError as error:
         raise error.within(offset=begin) from error.__cause__
-
-
-class ArrowTable(ArrowUnits):
-    """Serve the rows of a pyarrow.Table; every record batch is a unit, and a chunk."""
-
-    format = "table"
-
-    def __init__(
-        self,
-        table: Any,
-        streams: StreamsLike | None,
-        order: NDArray[np.int64] | None = None,
-        ids: RowIds | None = None,
-    ) -> None:
-        memory = _Memory("table", "table", table.nbytes, "")
-        self._batches = table.to_batches()
-        self._schema = table.schema
-        self.is_resident = True
-        super().__init__(FileList([memory], []), streams, ids=ids)
-        reach = np.zeros(1, np.int64) if order is None or not order.size else order
-        if reach.min() < 0 or reach.max() >= max(1, table.num_rows):
-            raise DataError(
-                f"the indices mapping reaches beyond the {table.num_rows} rows", "table"
-            )
-        self.order = order
-
-    def guess_streams(self) -> StreamDefs:
-        """Return the columns that can be served."""
-        streams, self.left_out = streams_of(self._schema, self.files[0].path)
-        return streams
-
-    def load_index(self) -> Index:
-        """Find the streams and rows; nothing is read from a file."""
-        return join_scans(self.files, [self._scan(self.files[0], lambda num_bytes: None)])
-
-    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
-        """Look at every record batch."""
-        scan = UnitScan()
-        scan.kinds = self.kinds_of(self._schema, file.path)
-        for batch in self._batches:
-            first = sum(scan.rows)
-            columns, wrong = self.to_columns([batch], file.path, first=first)
-            scan.add_faults(wrong, first)
-            scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
-            scan.num_bytes[-1] = batch.nbytes
-        return scan
-
-    def read_units(self, file: SourceFile, facts: Facts, begin: int, end: int) -> Columns:
-        """Take record batches as they are."""
-        return self.to_columns(self._batches[begin:end], file.path)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ https://github.com/apache/parquet-format, https://github.com/apache/thrift (comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -33,7 +33,6 @@ from sweephand.deserializers.units.arrow_units import (
     data_errors,
     empty_batch,
     open_source,
-    read_schema,
     streams_of,
 )
 from sweephand.deserializers.units.indexed import KnownRows, RowRun, RunDeserializer
@@ -65,9 +64,8 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
     """Serve the rows of Parquet files, each a sequence.
 
     A column of lists is a sequence of samples, a column of scalars or fixed-size lists one
-    sample per row, strings and binary are ``bytes``. Only the requested columns are read, by
-    row groups; a chunk is about 8 MiB of them. The lengths of lists are read once, with those
-    columns, and kept in an index.
+    sample per row, strings and binary are ``bytes``. Only the requested columns are read, in
+    chunks of about 8 MiB; the lengths of lists are read once and kept in an index.
 
     Parameters
     ----------
@@ -86,17 +84,16 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
 
     Notes
     -----
-    A dictionary is served as its values. Hugging Face's ``Array2D`` to ``Array5D`` are one
-    sample of their shape, or a sequence if the first extent is None; its ``Image`` and
-    ``Audio`` are ``bytes``. Page checksums are verified if the writer stored them; without
-    them a flipped bit in a value is not detected.
+    Hugging Face's ``Array2D`` to ``Array5D`` are one sample of their shape, or a sequence if
+    the first extent is None; its ``Image`` and ``Audio`` are ``bytes``. Without page checksums,
+    which are verified, a flipped bit in a value is not detected.
 
     Examples
     --------
-    >>> import pyarrow as pa, pyarrow.parquet as pq, sweephand as sh, tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.parquet"
-    >>> pq.write_table(pa.table({"tokens": [[1, 2, 3], [4, 5]], "label": [0, 1]}), path)
-    >>> corpus = sh.ParquetDeserializer(path, sh.StreamDefs(
+    >>> import pyarrow as pa, pyarrow.parquet as pq, sweephand as sh
+    >>> table = pa.table({"tokens": [[1, 2, 3], [4, 5]], "label": [0, 1]})
+    >>> pq.write_table(table, "train.parquet")
+    >>> corpus = sh.ParquetDeserializer("train.parquet", sh.StreamDefs(
     ...     tokens=sh.StreamDef(dtype="int32", defines_mb_size=True), label=sh.StreamDef()))
     >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
     >>> minibatch = source.next_minibatch(5)
@@ -115,7 +112,7 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
     def guess_streams(self) -> StreamDefs:
         """Return the columns of the first file's schema that can be served."""
         file = self.first_file
-        streams, self.left_out = streams_of(read_schema(pq.read_schema, file), file.path)
+        streams, self.left_out = streams_of(_read_schema(file), file.path)
         return streams
 
     def find_rows(self, file: SourceFile) -> KnownRows:
@@ -123,8 +120,6 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
         footer = _read_footer(file)
         if not footer.num_rows:  # whatever types pandas gave to columns without values
             return KnownRows([0])
-        with data_errors(file.path, "the schema"):
-            schema = footer.schema.to_arrow_schema()
         groups = _read_groups(file, footer)
         paths = [f"{footer.schema.column(i).path}." for i in range(footer.num_columns)]
         leaves = {  # the columns of numbers or bytes that each stream's field is made of
@@ -135,33 +130,24 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
         sizes = [sum(group.num_bytes[n] for n in wanted) for group in groups]
         for number, size in enumerate(sizes):
             if size > MAX_UNIT_BYTES:
-                raise DataError(
-                    f"row group {number} has {size} bytes; at most {MAX_UNIT_BYTES} are "
-                    "read at once: write smaller row groups",
-                    file.path,
-                )
+                reason = f"{size} bytes; write row groups of at most {MAX_UNIT_BYTES}"
+                raise DataError(f"row group {number} has {reason}", file.path)
         nullable = [
             name
             for name, own in leaves.items()
             if any(group.may_have_nulls[i] for group in groups for i in own)
         ]
         borders = offsets_of([group.num_rows for group in groups])
-        kinds = self.kinds_of(schema, file.path)
+        kinds = self.kinds_of(_read_schema(file), file.path)
         return KnownRows(borders, np.array(sizes, np.int64), kinds, unsure=nullable)
 
     def read_rows(self, run: RowRun) -> Columns:
         """Read row groups."""
-        footer = _read_footer(run.file)
-        ends = np.cumsum([footer.row_group(n).num_rows for n in range(footer.num_row_groups)])
-        first, stop = np.searchsorted(ends, [run.begin, run.end - 1], side="right").tolist()
-        batches = self._read(run.file, range(first, stop + 1), run.streams)
-        return self.to_columns(batches, run.file.path, run.streams, run.begin)
-
-    def _read(
-        self, file: SourceFile, groups: Sequence[int], streams: Sequence[str]
-    ) -> list[Any]:
-        what = f"row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
-        footer = _read_footer(file)
+        file, footer = run.file, _read_footer(run.file)
+        counts = [footer.row_group(n).num_rows for n in range(footer.num_row_groups)]
+        wanted = np.searchsorted(np.cumsum(counts), [run.begin, run.end - 1], side="right")
+        first, last = wanted.tolist()
+        what = f"row group {first}" + (f" to {last}" if last > first else "")
         with (
             data_errors(file.path, what),
             open_source(file) as source,
@@ -169,20 +155,24 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
                 source, metadata=footer, pre_buffer=True, page_checksum_verification=True
             ) as opened,
         ):
-            table = opened.read_row_groups(groups, [self.fields[name] for name in streams])
-            wanted = sum(footer.row_group(number).num_rows for number in groups)
-            if table.num_rows != wanted:
-                raise DataError(
-                    f"{what} has {table.num_rows} rows, the footer says {wanted}", file.path
-                )
-            batches: list[Any] = table.to_batches()
-            return batches or [empty_batch(table.schema)]
+            fields = [self.fields[name] for name in run.streams]
+            table = opened.read_row_groups(range(first, last + 1), fields)
+        if table.num_rows != sum(counts[first : last + 1]):
+            raise DataError(f"{what} has other rows than the footer says", file.path)
+        batches = table.to_batches() or [empty_batch(table.schema)]
+        return self.to_columns(batches, file.path, run.streams, run.begin)
 
 
 @lru_cache(_FOOTERS)
 def _read_footer(file: SourceFile) -> Any:
     with data_errors(file.path, "the footer"), open_source(file) as source:
         return pq.read_metadata(source)
+
+
+def _read_schema(file: SourceFile) -> Any:
+    footer = _read_footer(file)
+    with data_errors(file.path, "the schema"):
+        return footer.schema.to_arrow_schema()
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from sweephand.deserializers.units.text_numbers import read_numbers
 from sweephand.deserializers.units.unit_scan import Columns, SampleType
 from sweephand.errors import DataError, some_of
 from sweephand.files.local import LocalFile
-from sweephand.files.paths import as_path, open_file
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import SourceFile
 
@@ -40,13 +39,15 @@ pc = OptionalModule("pyarrow.compute", extra="parquet")
 # Extension types that are fully described by their storage; others need foreign code.
 _TRANSPARENT = ("arrow.json", "arrow.uuid", "arrow.bool8")
 
+_LISTS = ("list", "large_list", "fixed_size_list")
+_BYTES = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
+
 _HF_ARRAY = re.compile(r"datasets\.features\.features\.Array\dDExtensionType")
 
 _NO_BYTES = (
     "has no bytes, if anything the path of a file: give the dataset to MapDeserializer, or "
     "save it with its files"
 )
-
 
 # One that decodes to more is refused: a whole unit is in memory at a time.
 MAX_UNIT_BYTES = 1 << 30
@@ -56,9 +57,8 @@ _PANDAS_INDEX = "__index_level_"
 def pick(batch: Any, name: str) -> Any:
     """Return a field of a batch; ``a.b.c`` is the field c of b of the struct a."""
     if batch.schema.names.count(name) > 1:
-        raise ValueError(f"there are {batch.schema.names.count(name)} fields {name!r}")
-    rows = batch.to_struct_array()
-    found = _pick_in(rows, name)
+        raise ValueError(f"there are several fields {name!r}")
+    found = _pick_in(batch.to_struct_array(), name)
     if found is None:
         listed = some_of(batch.schema.names, 20)
         raise ValueError(f"there is no field {name!r}, there are: {listed}")
@@ -98,7 +98,8 @@ def convert(
     is_media = str(array.type).find("struct<") >= 0
     wrong = dict.fromkeys(nested.null_rows(), _NO_BYTES if is_media else IS_NULL)
     for depth, extent in sample_levels:
-        for row in nested.rows_of_other_length(depth, extent):
+        others = np.flatnonzero(np.diff(nested.offsets[depth]) != extent)
+        for row in nested.rows(others, depth):
             wrong.setdefault(row, f"has samples of another shape than {shape}")
     wrong = faults | wrong
     if not wrong:
@@ -137,8 +138,7 @@ def _convert_tensors(
     if shape not in (None, own):
         raise ValueError(f"{kind} cannot make samples of shape {shape}")
     column, wrong = convert(array.storage, dtype=dtype)
-    assert column.values is not None
-    values = column.values.reshape(-1, *kind.shape)
+    values = np.asarray(column.values).reshape(-1, *kind.shape)
     values = np.ascontiguousarray(values.transpose(0, *(1 + axis for axis in axes)))
     return replace(column, values=values, shape=own), wrong
 
@@ -174,10 +174,6 @@ class _Nested:
             if array.null_count
             for row in self.rows(np.flatnonzero(array.is_null().to_numpy(False)), depth)
         ]
-
-    def rows_of_other_length(self, depth: int, wanted: int) -> list[int]:
-        """Return the rows that have a list of another length at a level."""
-        return self.rows(np.flatnonzero(np.diff(self.offsets[depth]) != wanted), depth)
 
     def parsed(self, dtype: np.dtype[Any]) -> tuple[_Nested, dict[int, str]]:
         """Return the decimals as numbers, and what is wrong with those of a row."""
@@ -237,14 +233,11 @@ def _sample_levels(
 
 
 def _is_list(kind: Any) -> bool:
-    types = pa.types
-    return any(f(kind) for f in (types.is_list, types.is_large_list, types.is_fixed_size_list))
+    return any(getattr(pa.types, f"is_{one}")(kind) for one in _LISTS)
 
 
 def _is_bytes(kind: Any) -> bool:
-    types = pa.types
-    few = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    return any(is_of(kind) for is_of in (*few, types.is_fixed_size_binary))
+    return any(getattr(pa.types, f"is_{one}")(kind) for one in _BYTES)
 
 
 def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int, ...] | None]:
@@ -254,13 +247,11 @@ def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int
     a row is a sequence.
     """
     kind = array.type
-    if not isinstance(kind, pa.BaseExtensionType) or not _HF_ARRAY.fullmatch(
-        kind.extension_name
-    ):
-        return array, shape
-    stored = tuple(kind.shape)
-    own = stored[1:] if stored[0] is None else stored
-    return array.storage, own if shape is None else shape
+    if isinstance(kind, pa.BaseExtensionType) and _HF_ARRAY.fullmatch(kind.extension_name):
+        stored = tuple(kind.shape)
+        own = stored[1:] if stored[0] is None else stored
+        return array.storage, own if shape is None else shape
+    return array, shape
 
 
 def _storage(array: Any) -> Any:
@@ -331,19 +322,17 @@ def _offsets(array: Any, end: int) -> NDArray[np.int64]:
 
 
 def _numbers(array: Any) -> NDArray[Any]:
-    kind = array.type
-    if pa.types.is_boolean(kind):
-        booleans: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-        return booleans
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        hint = "; name a field of it, such as 'a.b'" if pa.types.is_struct(kind) else ""
-        if pa.types.is_decimal(kind):
-            hint = "; declare a dtype, such as 'float64'"
-        if pa.types.is_null(kind):
-            raise TypeError("all values are null: fill them (fillna), or leave the column out")
+    kind, types = array.type, pa.types
+    if types.is_null(kind):
+        raise TypeError("all values are null: fill them (fillna), or leave the column out")
+    if not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
+        hint = "; name a field of it, such as 'a.b'" if types.is_struct(kind) else ""
+        hint = "; declare a dtype, such as 'float64'" if types.is_decimal(kind) else hint
         raise TypeError(f"{kind} is not supported{hint}")
-    dtype = np.dtype(kind.to_pandas_dtype())
-    numbers = _buffer(array, 1, dtype)[array.offset :][: len(array)]
+    if types.is_boolean(kind):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    # to_numpy would import pandas.
+    numbers = _buffer(array, 1, np.dtype(kind.to_pandas_dtype()))[array.offset :][: len(array)]
     if len(numbers) < len(array):
         raise ValueError("there are fewer values than rows")
     return numbers
@@ -432,11 +421,8 @@ def open_source(file: SourceFile) -> Any:
 
 def read_schema(read: Callable[[Any], Any], file: SourceFile) -> Any:
     """Return the schema of a file, by a function of pyarrow."""
-    try:
-        with open_file(as_path(file.spec)) as source:
-            return read(source)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are of these
-        raise DataError(f"the schema cannot be read: {error}", file.path) from error
+    with data_errors(file.path, "the schema"), open_source(file) as source:
+        return read(source)
 
 
 def streams_of(schema: Any, path: str) -> tuple[StreamDefs, dict[str, str]]:
@@ -456,8 +442,6 @@ def streams_of(schema: Any, path: str) -> tuple[StreamDefs, dict[str, str]]:
         if not name.startswith(_PANDAS_INDEX):
             streams[name] = StreamDef()
     if not streams:
-        reasons = (
-            "; ".join(f"{one!r}: {why}" for one, why in refused.items()) or "there is none"
-        )
-        raise DataError(f"no column can be served by itself: {reasons}", path)
+        reasons = "; ".join(f"{one!r}: {why}" for one, why in refused.items())
+        raise DataError(f"no column can be served by itself: {reasons or 'none'}", path)
     return StreamDefs(streams), refused
