@@ -28,7 +28,13 @@ from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.find import find_shards
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
-from sweephand.files.inflate import PACKINGS, ContentFile, FileContents, head_of_content
+from sweephand.files.inflate import (
+    PACKINGS,
+    ContentFile,
+    FileContents,
+    compression_of,
+    head_of_content,
+)
 from sweephand.files.local import LocalFile, access_to, look_again
 from sweephand.files.source_file import Files, SourceFile, empty_corpus
 
@@ -125,17 +131,16 @@ class CTFDeserializer(SelfDescribed):
         ]
         self._flags = [skip_sequence_ids, allow_blank_lines, allow_nonfinite]
         self._make_format(self._infos)  # refuses invalid streams
-        described = [
-            [self._field(info), info.shape, info.is_sparse, info.dtype.name]
-            for info in self._infos
-        ]
         sized = [info.name for info in self._infos if info.defines_mb_size]
         carried = [info.name for info in self._infos if info.carried]
         if carried and not sized:
             raise ValueError(f"beside {carried[0]!r} a stream must say defines_mb_size=True")
         self._meaning = {
             "format": "ctf 4",
-            "streams": described,
+            "streams": [
+                [self._field(info), info.shape, info.is_sparse, info.dtype.name]
+                for info in self._infos
+            ],
             "size": sized,
             "flags": self._flags,
         }
@@ -222,12 +227,7 @@ class CTFDeserializer(SelfDescribed):
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         local = access_to(self._files).local  # as they are now; objects as they were listed
         listed: Sequence[SourceFile] = self._files if local is None else look_again(local)
-        scan = partial(
-            scan_file,
-            form=self._make_format(self._infos),
-            max_errors=ledger.max_errors,
-            contents=self._contents,
-        )
+        scan = partial(self._scan, self._make_format(self._infos), ledger.max_errors)
         index = load_index(listed, self._meaning, scan, keep=self._keep)
         listed = [
             self._contents.as_file(file, **facts["content"]) if "content" in facts else file
@@ -288,6 +288,50 @@ class CTFDeserializer(SelfDescribed):
             files=listed,
         )
 
+    def _scan(
+        self,
+        form: _core.formats.CtfFormat,
+        max_errors: int,
+        file: SourceFile,
+        advance: Advance,
+    ) -> Scan:
+        """Scan a file once; it gets an index if its errors are within the budget."""
+        content: dict[str, Any] = {}
+        size, compression = file.size, compression_of(file)
+        if compression is not None:
+            size, members = self._contents.measure(file, compression)  # unpacked once for that
+            told = {"compression": compression, "size": size, "members": members}
+            content = {"content": told}
+        if compression is None and isinstance(file, LocalFile):
+            start, index = _index_in_parts(_core.read.File(file.path), form, max_errors)
+        else:
+            with self._contents.open(file, compression) as stream:
+                start, index = _index_in_order(stream, file.path, size, form, max_errors)
+        advance(file.size)
+        index.ledger.check()
+        file.check_unchanged()
+        items = [
+            [one.reason, one.offset, one.stream, one.sequence, one.line, one.caused_by is None]
+            for one in index.ledger.items
+        ]
+        return Scan(
+            {
+                "keys": index.keys,
+                "offsets": index.offsets,
+                "lines": index.lines,
+                "sizes": index.sizes,
+                "item_offsets": index.ledger.offsets,
+            },
+            {
+                "ignores_ids": start.ignore_ids,
+                "items": items,
+                "met": index.num_met,
+                "num_indices": index.num_indices,
+                "single": index.is_single,
+                **content,
+            },
+        )
+
     def _description(self) -> str:
         known = [info.name if info.shape == _FREE else info for info in self._infos]
         return brief([file.name for file in self._files], known)
@@ -329,72 +373,18 @@ def is_ctf(look: Look) -> bool:
     return bool(bar) and (not before or before.strip().isdigit()) and after[:1].isalpha()
 
 
-def scan_file(
-    file: SourceFile,
-    advance: Advance,
-    form: _core.formats.CtfFormat,
-    max_errors: int,
-    contents: FileContents,
-) -> Scan:
-    """Scan a file once; it gets an index if its errors are within the budget."""
-    content: dict[str, Any] = {}
-    stream, compression = contents.open_text(file)
-    if compression is not None:
-        stream.close()
-        size, members = contents.measure(file, compression)  # unpacked once for that
-        told = {"compression": compression, "size": size, "members": members}
-        content = {"content": told}
-        with contents.open(file, compression) as stream:
-            start, index = _index_in_order(stream, file.path, size, form, max_errors)
-        advance(file.size)
-    elif isinstance(file, LocalFile):
-        stream.close()
-        start, index = _index_in_parts(_core.read.File(file.path), form, max_errors)
-        advance(file.size)
-    else:
-        with stream:
-            start, index = _index_in_order(
-                stream, file.path, file.size, form, max_errors, advance
-            )
-    index.ledger.check()
-    file.check_unchanged()
-    items = [
-        [one.reason, one.offset, one.stream, one.sequence, one.line, one.caused_by is None]
-        for one in index.ledger.items
-    ]
-    return Scan(
-        {
-            "keys": index.keys,
-            "offsets": index.offsets,
-            "lines": index.lines,
-            "sizes": index.sizes,
-            "item_offsets": index.ledger.offsets,
-        },
-        {
-            "ignores_ids": start.ignore_ids,
-            "items": items,
-            "met": index.num_met,
-            "num_indices": index.num_indices,
-            "single": index.is_single,
-            **content,
-        },
-    )
-
-
 def _index_in_order(
     stream: io.BufferedReader,
     path: str,
     size: int,
     form: _core.formats.CtfFormat,
     max_errors: int,
-    advance: Advance = lambda _: None,
 ) -> tuple[_core.formats.CtfStart, _core.formats.CtfIndex]:
     """Index a file read from beginning to end: by few requests, or decompressed."""
 
     def read_into(offset: int, out: memoryview) -> None:
         stream.seek(offset)
         stream.readinto(out)
-        advance(len(out))
 
     source = _core.read.CallbackBytes(path, size, read_into)
     start = _core.formats.ctf_start(source, form)
@@ -473,11 +463,9 @@ def _samples(name: str, samples: Any) -> list[str]:
 
 
 def _sparse(name: str, sample: Mapping[int, Any]) -> str:
-    pairs = sorted(sample.items())
-    if pairs and pairs[0][0] < 0:
-        raise ValueError(f"stream {name!r} has the negative index {pairs[0][0]}")
-    values = _dense(name, [value for _, value in pairs]).split()
-    return " ".join(f"{index}:{value}" for (index, _), value in zip(pairs, values, strict=True))
+    if (least := min(sample, default=0)) < 0:
+        raise ValueError(f"stream {name!r} has the negative index {least}")
+    return " ".join(f"{index}:{_dense(name, value)}" for index, value in sorted(sample.items()))
 
 
 def _dense(name: str, sample: Any) -> str:
