@@ -19,7 +19,6 @@ from tests.maps import functions
 from tests.train.small import LENGTHS, line_trainer, source_of_lengths
 
 import sweephand as sh
-from sweephand.train.checkpoint import FolderLock
 
 
 @contextmanager
@@ -151,22 +150,6 @@ class TestWriters:
 
 
 class TestLocks:
-    def test_a_lock_that_cannot_be_removed_hides_no_error(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        def refuse(self: Path, missing_ok: bool = False) -> None:
-            raise PermissionError(13, "Permission denied", str(self))
-
-        lock = FolderLock(tmp_path / "saved")
-        with monkeypatch.context() as patch:
-            patch.setattr(Path, "unlink", refuse)
-            with pytest.raises(ZeroDivisionError), lock:
-                raise ZeroDivisionError
-        assert "is not locked any more, but stays" in caplog.text
-        with FolderLock(tmp_path / "saved"):
-            pass
-        assert not list((tmp_path / "saved").iterdir())
-
     def test_a_folder_that_is_gone_hides_no_error_of_a_session(self, tmp_path: Path) -> None:
         saved = tmp_path / "deep" / "saved"
 

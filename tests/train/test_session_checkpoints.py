@@ -75,7 +75,7 @@ class TestCheckpoints:
             4,
             checkpoint_config=sh.CheckpointConfig(tmp_path, (1, "minibatch"), **options),
         ).train()
-        names = sorted(path.name for path in tmp_path.iterdir())
+        names = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
         assert names == [f"checkpoint-{number:08d}" for number in kept]
 
     def test_a_refused_checkpoint_changes_neither_model_nor_source(

@@ -5,7 +5,7 @@
                                 ...                 what else the model and its learners need
                                 manifest.json       format, version, the run that saved it, size
                                                     and SHA-256 of every file, and its own
-            .lock                                   who is saving here, while it does
+            .lock                                   names the run that saves here, and locks it
             .writing-00000008-<attempt>             being written, or left by a kill
             .removing-00000006-<attempt>            being removed, or left by a kill
 
@@ -27,7 +27,6 @@ import socket
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self, TypeAlias, runtime_checkable
 from uuid import uuid4
@@ -51,18 +50,14 @@ class FolderInUseError(BlockingIOError):
     code = "folder-in-use"
 
 
-_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+def _let_go_in_forks(lock: weakref.ref[FileLock]) -> None:
+    """Have forked children close a lock, which they would hold on to after their parent."""
 
+    def close() -> None:
+        if (held := lock()) is not None:
+            held.close()
 
-@cache
-def _let_go_in_forks() -> None:
-    """Have forked children close the locks, which they would hold on to after their parent."""
-    os.register_at_fork(after_in_child=_close_held)
-
-
-def _close_held() -> None:
-    for lock in _held:
-        lock.close()
+    os.register_at_fork(after_in_child=close)
 
 
 class FolderLock:
@@ -70,7 +65,6 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._path = folder / LOCK
         self._lock: FileLock | None = None
 
     def __enter__(self) -> Self:
@@ -87,60 +81,43 @@ class FolderLock:
 
         FolderInUseError names host and process of another run that holds it.
         """
-        _let_go_in_forks()
         try:
-            while self._lock is None:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                lock = FileLock(self._path)
-                _held.add(lock)
-                try:
-                    self._lock = lock if self._is_taken(lock) else None
-                finally:
-                    if self._lock is None:
-                        lock.close()
-        except FolderInUseError:
-            raise
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = lock = FileLock(self._folder / LOCK)
+            _let_go_in_forks(weakref.ref(lock))
+            self._take(lock)
         except OSError as error:
+            self.release()
+            if isinstance(error, FolderInUseError):
+                raise
             reason = f"no checkpoint can be saved in {self._folder}: {error.strerror or error}"
             raise OSError(error.errno, reason, error.filename) from error
 
     def release(self) -> None:
-        """Release the lock, if it is held, and remove its file.
-
-        It raises nothing: a run may be ending by an error of its own. A file that stays is
-        logged, and blocks no run.
-        """
+        """Release the lock, if it is held; its file stays, and blocks no run."""
         lock, self._lock = self._lock, None
-        if lock is None:
-            return
-        try:
-            if lock.is_current:
-                self._path.unlink(missing_ok=True)
-        except OSError as error:
-            logger.warning("%s is not locked any more, but stays: %s", self._path, error)
-        with contextlib.suppress(OSError):
-            lock.close()
+        if lock is not None:
+            with contextlib.suppress(OSError):  # a run may be ending by an error of its own
+                lock.close()
 
-    def _is_taken(self, lock: FileLock) -> bool:
-        """Lock an open file; return False if its holder took it away meanwhile."""
+    def _take(self, lock: FileLock) -> None:
         try:
-            if not lock.take(wait=False):
-                holder = os.pread(lock.fileno(), 300, 0).decode(errors="replace")
-                raise FolderInUseError(
-                    errno.EWOULDBLOCK,
-                    f"{self._folder} is in use by {holder}, which saves its checkpoints there: "
-                    "two runs cannot share a folder, give each its own, or end that one first",
-                )
+            is_free = lock.take(wait=False)
         except OSError as error:
             if error.errno not in UNSUPPORTED:
                 raise
             logger.warning("%s cannot be locked: see to it that one run uses it", self._folder)
-        if not lock.is_current:
-            return False
+            return
+        if not is_free:
+            holder = os.pread(lock.fileno(), 300, 0).decode(errors="replace")
+            raise FolderInUseError(
+                errno.EWOULDBLOCK,
+                f"{self._folder} is in use by {holder}, which saves its checkpoints there: "
+                "two runs cannot share a folder, give each its own, or end that one first",
+            )
         os.ftruncate(lock.fileno(), 0)
         holder = f"process {os.getpid()} on {socket.gethostname()}"
         os.pwrite(lock.fileno(), holder.encode(), 0)
-        return True
 
 
 FORMAT = 1
@@ -159,11 +136,7 @@ class OtherFormatError(StateError):
 
 
 class Checkpoint:
-    """A checkpoint whose files match its manifest.
-
-    StateError is raised if it is not complete or damaged, OtherFormatError if another version
-    of this library wrote it.
-    """
+    """A checkpoint whose files match its manifest, or StateError is raised."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -180,7 +153,17 @@ class Checkpoint:
             )
         self.run: str = manifest["run"]  # which saved it
         for name, wanted in manifest["files"].items():
-            _check_file(folder, name, wanted)
+            try:
+                with open_regular(folder / name) as file:
+                    size = os.fstat(file.fileno()).st_size
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise StateError(f"{folder / name} cannot be read: {error}") from error
+            if {"size": size, "sha256": digest} != wanted:
+                raise StateError(
+                    f"{folder / name} is damaged: it has {size} bytes of SHA-256 {digest}, the "
+                    f"manifest says {wanted}"
+                )
 
     def state(self) -> dict[str, Any]:
         """Return the content of ``state.json``."""
@@ -233,20 +216,6 @@ def _digest(manifest: Mapping[str, Any]) -> str:
     ).hexdigest()
 
 
-def _check_file(folder: Path, name: str, wanted: Any) -> None:
-    try:
-        with open_regular(folder / name) as file:
-            size = os.fstat(file.fileno()).st_size
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise StateError(f"{folder / name} cannot be read: {error}") from error
-    if {"size": size, "sha256": digest} != wanted:
-        raise StateError(
-            f"{folder / name} is damaged: it has {size} bytes of SHA-256 {digest}, the "
-            f"manifest says {wanted}"
-        )
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file, or raise StateError."""
     try:
@@ -293,10 +262,9 @@ class CheckpointStore:
         return self.folder / f"checkpoint-{number:08d}"
 
     def newest(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint, or None.
+        """Return the newest complete checkpoint, or None; StateError if all are damaged.
 
-        Damaged ones are passed over, with a message. StateError is raised if all are damaged,
-        OtherFormatError if another version of this library wrote the newest.
+        Damaged ones are passed over with a message, but not one of another format.
         """
         damaged = []
         for number in reversed(self.numbers()):
@@ -318,10 +286,9 @@ class CheckpointStore:
     def write(
         self, number: int, contents: Contents, pinned: Collection[int] = ()
     ) -> Checkpoint:
-        """Write a checkpoint, read it back, and only then remove older checkpoints.
+        """Write a checkpoint, read it back, and only then remove older ones but those pinned.
 
-        Each of the contents is called with the file of its name, and writes it. Pinned numbers
-        stay whatever the settings say. If OSError is raised, the older checkpoints stay.
+        Each of the contents is called with the file of its name, and writes it.
         """
         attempt = self.folder / f".writing-{number:08d}-{uuid4().hex}"
         done = "no checkpoint could be saved in"
@@ -339,7 +306,10 @@ class CheckpointStore:
         except BaseException as error:
             shutil.rmtree(attempt, ignore_errors=True)
             if isinstance(error, OSError):
-                raise _explained(error, f"{done} {self.folder}") from error
+                reason = f"{done} {self.folder}, those that were there stay"
+                raise OSError(
+                    error.errno, f"{reason}: {error.strerror or error}", error.filename
+                ) from error
             raise
         return checkpoint
 
@@ -381,15 +351,6 @@ def find(path: Path) -> Checkpoint | None:
     return CheckpointStore(path).newest()
 
 
-def _explained(error: OSError, what: str) -> OSError:
-    """Return an error of the same kind that also names the action that failed."""
-    return OSError(
-        error.errno,
-        f"{what}, those that were there stay: {error.strerror or error}",
-        error.filename,
-    )
-
-
 class SavedFile(Protocol):
     """The content of one file of a checkpoint, held in main memory."""
 
@@ -399,18 +360,10 @@ class SavedFile(Protocol):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of training at one moment, which later steps do not change.
+    """The state of training at one moment, which later steps do not change."""
 
-    Attributes
-    ----------
-    files : mapping from name to content
-        Parameters, and what else is large.
-    state : dict
-        All the rest, as JSON can hold it.
-    """
-
-    files: Mapping[str, SavedFile]
-    state: dict[str, Any]
+    files: Mapping[str, SavedFile]  # by name: parameters, and what else is large
+    state: dict[str, Any]  # all the rest, as JSON can hold it
 
     def contents(self) -> dict[str, Callable[[Sink], object]]:
         """Return the writer of each file of a checkpoint."""
