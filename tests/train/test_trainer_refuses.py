@@ -99,7 +99,7 @@ class TestBadInput:
             "must hold for all parameters": (ValueError, model, half),
             "at least one learner": (ValueError, model, []),
             "must be sweephand.torch.Learner": (TypeError, model, sgd),
-            "must be learners of sweephand": (TypeError, Line(), sgd),
+            "must be of sweephand": (TypeError, Line(), sgd),
         }
         for words, (error, of, learners) in refused.items():
             with pytest.raises(error, match=re.escape(words)):

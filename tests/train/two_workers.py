@@ -45,7 +45,7 @@ def overflow(rank: int) -> list[Any]:
     if rank == 1:
         module.weight.register_hook(lambda gradient: gradient * float("inf"))
     trainer.train_minibatch(minibatch)
-    trainer.await_step()
+    trainer.reporter.await_step()
     return [trainer.model.guards[0].loss_scale, [step.applied for step in heard.steps]]
 
 

@@ -233,7 +233,7 @@ class CriticalBatchSize(Activity):
         sizes = minibatch_size_schedule(mb_size)
         run = TrainingRun(trainer, mb_source, feed, Frequency(0), sizes)
         with trainer.model.workers:
-            trainer.await_step()
+            trainer.reporter.await_step()
             found = self.branch(run, mb_size)
         trainer.pause()
         return found

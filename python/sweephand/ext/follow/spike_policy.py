@@ -562,7 +562,7 @@ class SpikeTrials:
         run.has_label_per_sequence = num_samples == run.feed.num_sequences
         self.num_trials += 1
         run.trainer.train_minibatch(minibatch, num_samples)
-        run.trainer.await_step()
+        run.trainer.reporter.await_step()
 
     def _z_score(self, step: Step) -> float:
         """Return the highest z-score of a step."""

@@ -36,12 +36,9 @@ class ArrayLearner(Learner):
     mean, and its rate is ``x * n / M`` for n samples, a scheduled rate x and its reference size
     M, or x if there is none: for `SGD` a move by ``x / M`` times the sum, whatever n is.
 
-    The arithmetic is done in one pass over memory, in float32, or in float64 for parameters of
-    float64. For parameters of float16 the learner keeps float32 weights of its own, of which
-    the parameters are the rounded image; what others write to them is taken over. Those of
-    bfloat16 have exact float32 masters too (rounded to nearest, ties away from zero), of which
-    the learner keeps the 16 bits that they lack; what others write to them is taken over to
-    half a unit.
+    It computes in float32, or in float64 for parameters of float64. Those of 16 bits are the
+    rounded image of float32 weights that the learner keeps, of bfloat16 as the 16 bits that
+    they lack; what others write to them is taken over, to half a unit of bfloat16.
 
     A subclass says its rule, its moments and, as fields, its hyperparameters, whose names are
     those of the rule's constants.
@@ -125,8 +122,7 @@ class ArrayLearner(Learner):
         ----------
         gradient_sums : sequence of ndarray or None
             For each parameter, in order, the sum of the gradients over the samples: an array of
-            its shape, of float16, bfloat16, float32 or float64. A parameter with None is left
-            as it is. If they do not fit, nothing is changed.
+            its shape, of float16, bfloat16, float32 or float64; None leaves it as it is.
         num_samples : int
             Label samples of the minibatch, over all workers; at least 1.
         sweeps_ended : int
@@ -185,8 +181,7 @@ class ArrayLearner(Learner):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of an exact resume beside the parameters.
 
-        ``"arrays"`` are copies of moments and float32 weights by ``"kind/parameter"``; all else
-        can be held by JSON.
+        All but ``"arrays"``, copies of moments and weights, can be held by JSON.
         """
         return super().state_dict() | {
             "learner": type(self).__name__,
@@ -195,16 +190,17 @@ class ArrayLearner(Learner):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state, with parameters that are restored already.
+        """Continue from a state with its hyperparameters, or raise StateError.
 
-        Parameters of 16 bits are set from the float32 weights in the state. Rates and
-        hyperparameters become those of the state, which is logged where they differ. StateError
-        is raised, and nothing changed, if it is of another kind of learner or other parameters.
+        Parameters of 32 bits are restored before, those of 16 are set from their weights.
         """
         self._check_state(state)
-        values = self._read_hyperparameters(state)
+        names = self._hyperparameters()
+        with reading("a learner"):
+            theirs = state["hyperparameters"]
+            values = {name: _checked(name, read_value(theirs[name])) for name in names}
         super().load_state_dict(state)
-        for name, present in self._hyperparameters().items():
+        for name, present in names.items():
             report_restored(name, values[name], present)
             setattr(self, name, values[name])
         self._arrays.restore(state["arrays"])
@@ -224,13 +220,6 @@ class ArrayLearner(Learner):
                 f"the state is of a {state['learner']}, this is a {type(self).__name__}"
             )
         self._arrays.check(state["arrays"])
-
-    def _read_hyperparameters(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of a state, checked, by name."""
-        with reading("a learner"):
-            theirs = state["hyperparameters"]
-            names = self._hyperparameters()
-            return {name: _checked(name, read_value(theirs[name])) for name in names}
 
     def _hyperparameters(self) -> dict[str, Any]:
         """Return all but the learning rate, by the names that states and rules use."""

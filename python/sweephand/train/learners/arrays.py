@@ -22,11 +22,7 @@ NATIVE = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
 
 
 def core_array(array: object, name: str) -> Array:
-    """Return an array as the core takes it: contiguous, bfloat16 as its bits in uint16.
-
-    It is the same memory if that is contiguous, else a copy. TypeError is raised unless it is
-    an array of float16, bfloat16, float32 or float64 in the machine's byte order.
-    """
+    """Return an array as the core takes it: contiguous, bfloat16 as its bits, or TypeError."""
     if not isinstance(array, np.ndarray | np.generic):
         raise TypeError(f"{name} must be an array, got {type(array).__name__}")
     if array.dtype not in NATIVE and array.dtype.name != "bfloat16":
@@ -38,16 +34,13 @@ def core_array(array: object, name: str) -> Array:
 
 
 class Cause(IntEnum):
-    """Why a step is applied or skipped; the largest over all workers decides.
-
-    True if finite gradients are an outlier is decided after that.
-    """
+    """Why a step is applied or skipped; the largest over all workers decides."""
 
     OK = 0
     INF = 1
     NAN = 2
     NAN_LOSS = 3
-    OUTLIER = 4
+    OUTLIER = 4  # which is decided after the others
 
 
 @dataclass(eq=False)
@@ -108,11 +101,9 @@ def check_gradients(
     in_place: bool,
     num_threads: int = 1,
 ) -> Findings:
-    """Check gradients that carry a loss scale, and divide it out if asked to.
+    """Check gradients of `core_array` that carry a loss scale, and divide it out if asked to.
 
-    The gradients are as `core_array` returns them, the scale is positive and finite, and the
-    result does not depend on the number of threads. ValueError is raised if two that are to be
-    divided share memory: it would be divided twice.
+    ValueError is raised if two that are to be divided share memory.
     """
     tensors = _core.train.Tensors(gradients)
     if in_place and (shared := tensors.find_shared()) is not None:

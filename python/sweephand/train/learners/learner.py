@@ -89,14 +89,7 @@ class Clocks:
 
 
 class Pace(Clocks):
-    """The clocks of a learner and its schedule of learning rates.
-
-    Parameters
-    ----------
-    lr_schedule : float, Schedule or None
-        The learning rate; a number is a rate without a reference size, for ever, or a
-        ValueError. None: the rates are not ours to say.
-    """
+    """The clocks of a learner and its schedule of rates, None where others set them."""
 
     def __init__(self, lr_schedule: float | Schedule[float] | None) -> None:
         super().__init__()
@@ -106,10 +99,7 @@ class Pace(Clocks):
 
     @property
     def learning_rate(self) -> float:
-        """The scheduled rate of the next step, for the reference size of the schedule.
-
-        `ValueError` if there is no schedule.
-        """
+        """The scheduled rate of the next step, for the reference size, or ValueError."""
         if self.schedule is None:
             raise ValueError("there is no schedule of learning rates")
         return self.factor * self.schedule.at(*self._position(self.schedule))
@@ -161,16 +151,12 @@ class Pace(Clocks):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state, or raise StateError and change nothing.
-
-        Its schedule wins over the present one, and that is logged.
-        """
+        """Continue from a state with its schedule, or raise StateError and change nothing."""
         check_keys("a learner's clocks", state, self.state_dict())
         with reading("a learner's clocks"):
             origin = decode(Clocks, state["origin"], "origin")
-            schedule = None
-            if state["schedule"] is not None:
-                schedule = read_schedule(state["schedule"])
+            theirs = state["schedule"]
+            schedule = None if theirs is None else read_schedule(theirs)
             factor = check_number("the factor", state["factor"])
             if not 0 < factor < math.inf:
                 raise ValueError(f"the factor must be positive and finite, got {factor}")
@@ -200,9 +186,6 @@ class Pace(Clocks):
 
 class Learner(ABC):
     """Takes steps with the mean gradients of minibatches, at scheduled learning rates.
-
-    The guard around a learner, of NumPy or of torch, decides whether a step is taken or
-    skipped, and then calls one of these two methods.
 
     Attributes
     ----------

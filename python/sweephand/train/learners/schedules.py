@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from sweephand.source.formula import Formula
@@ -36,7 +37,7 @@ def learning_parameter_schedule(
     spec : float, str, list or formula
         One rate for ever; a list of rates for one epoch each, in which a pair ``(n, rate)``
         holds for n epochs; the same as text, ``"0.1*12 + 0.01"``; or a function of the samples
-        seen, ``0.1 * sh.warmup(1000).then(sh.cosine(100_000))``.
+        seen, such as `sh.warmup`.
     minibatch_size : int, optional
         The reference size M in samples; None or 0: every minibatch is its own reference.
     epoch_size : int, optional
@@ -44,11 +45,6 @@ def learning_parameter_schedule(
         With a single rate or a formula it has no meaning, and a warning says so.
     follows : {"applied", "consumed"}
         The samples that move the schedule; those of skipped steps are only consumed.
-
-    Returns
-    -------
-    Schedule
-        Rates of at least 0.
 
     Raises
     ------
@@ -67,7 +63,9 @@ def learning_parameter_schedule(
     >>> [round(schedule[samples], 3) for samples in (0, 500, 1000, 5000, 9000)]
     [0.0, 0.2, 0.4, 0.22, 0.04]
     """
-    return schedule_of(spec, _rate, minibatch_size, epoch_size, follows)
+    return schedule_of(
+        spec, partial(check_rate, "a learning rate"), minibatch_size, epoch_size, follows
+    )
 
 
 def learning_parameter_schedule_per_sample(
@@ -84,7 +82,7 @@ def learning_parameter_schedule_per_sample(
     >>> rate[0], rate[1999], rate[2000], rate.minibatch_size
     (0.01, 0.01, 0.001, 1)
     """
-    return schedule_of(spec, _rate, 1, epoch_size, follows)
+    return schedule_of(spec, partial(check_rate, "a learning rate"), 1, epoch_size, follows)
 
 
 def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
@@ -92,10 +90,6 @@ def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
     if isinstance(lr_schedule, Schedule):
         return lr_schedule
     return learning_parameter_schedule(lr_schedule)
-
-
-def _rate(value: object) -> float:
-    return check_rate("a learning rate", value)
 
 
 def momentum_schedule(
@@ -122,7 +116,9 @@ def momentum_schedule(
     >>> momentum[0], momentum[1000], momentum.minibatch_size
     (0.5, 0.9, 64)
     """
-    return schedule_of(spec, _momentum, minibatch_size, epoch_size, follows)
+    return schedule_of(
+        spec, partial(check_decay, "a momentum"), minibatch_size, epoch_size, follows
+    )
 
 
 def momentum_schedule_per_sample(
@@ -139,7 +135,7 @@ def momentum_schedule_per_sample(
     >>> momentum[0], momentum.minibatch_size
     (0.999, 1)
     """
-    return schedule_of(spec, _momentum, 1, epoch_size, follows)
+    return schedule_of(spec, partial(check_decay, "a momentum"), 1, epoch_size, follows)
 
 
 def momentum_as_time_constant_schedule(
@@ -162,10 +158,6 @@ def momentum_as_time_constant_schedule(
     0.99960008
     """
     return schedule_of(spec, _momentum_of_time_constant, 1, epoch_size, follows)
-
-
-def _momentum(value: object) -> float:
-    return check_decay("a momentum", value)
 
 
 def _momentum_of_time_constant(value: object) -> float:

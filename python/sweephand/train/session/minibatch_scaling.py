@@ -143,7 +143,7 @@ def train_minibatches(run: TrainingRun, minibatches: Iterator[tuple[Data, int]])
     try:
         for minibatch, num_samples in minibatches:
             run.trainer.train_minibatch(minibatch, num_samples)
-        run.trainer.await_step()
+        run.trainer.reporter.await_step()
     except (FloatingPointError, LossScaleError):
         return False
     return True

@@ -210,7 +210,7 @@ class TrainingSession:
 
     def _await_step(self) -> None:
         """Wait for the results of the last step, and raise if training must go back."""
-        self._trainer.await_step()
+        self._trainer.reporter.await_step()
         for one in self._given:
             one.check()
 

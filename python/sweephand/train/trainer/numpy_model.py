@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,15 +34,7 @@ LEARNERS = "learners.npz"
 
 
 class NumpyModel:
-    """A `TrainedModel` for NumPy learners, which may be in loss scales; there is one worker.
-
-    The parameters of a model are those of a mapping from name to array, or of its
-    ``parameters``, a mapping or what returns one; else those of the learners. Its criterion
-    returns the sum of the loss, or the losses that make it up, perhaps the sum of a metric, and
-    the list of gradient sums in the order of the learners' parameters. ArgumentTypeError is
-    raised for an object that is no learner, ValueError if a parameter has no learner or
-    several, or a learner has others.
-    """
+    """A `TrainedModel` for NumPy learners, which may be in loss scales; there is one worker."""
 
     capture_random_state = staticmethod(capture_random_state)
     restore_random_state = staticmethod(restore_random_state)
@@ -98,9 +90,17 @@ class NumpyModel:
         return Outcome(loss, metric, results, losses, norms)
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
-        """Return the sums of loss and metric, in evaluation mode."""
-        with self._evaluating():
+        """Return the sums of loss and metric, with the model's ``training``, if any, False."""
+        model: Any = self._model
+        training = getattr(model, "training", None)
+        if has_mode := isinstance(training, bool):
+            model.training = False
+        try:
             loss, metric, _ = self._sum([minibatch])
+        finally:
+            self._discard()
+            if has_mode:
+                model.training = training
         return loss, metric
 
     def check_savable(self) -> None:
@@ -201,8 +201,7 @@ class NumpyModel:
         if not isinstance(found, tuple | list) or len(found) not in (2, 3):
             raise ValueError(
                 "the criterion of NumPy learners must return (loss sum, gradient sums) or "
-                f"(loss sum, metric sum, gradient sums), got {type(found).__name__}"
-                + (f" of {len(found)}" if isinstance(found, tuple | list) else "")
+                f"(loss sum, metric sum, gradient sums), got {found!r:.100}"
             )
         gradients = list(found[-1])
         wanted = sum(len(learner.parameters) for learner in self.learners)
@@ -220,7 +219,8 @@ class NumpyModel:
             names = [f"gradient {i}" for i, one in enumerate(share) if one is not None]
             given = [one for one in share if one is not None]
             arrays = [*map(core_array, given, names)]
-            found = check_gradients(names, arrays, _scale(updater), in_place=False)
+            scale = updater.loss_scale if isinstance(updater, StepGuard) else 1.0
+            found = check_gradients(names, arrays, scale, in_place=False)
             norm += float(np.square(found.norms).sum())
         return norm
 
@@ -238,19 +238,6 @@ class NumpyModel:
         """Discard losses that were scaled but not followed by a step."""
         for guard in self.guards:
             guard.discard()
-
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """Set the attribute ``training`` of the model, if any, to False."""
-        was_training = getattr(self._model, "training", None)
-        if isinstance(was_training, bool):
-            self._model.training = False  # type: ignore[attr-defined]
-        try:
-            yield
-        finally:
-            self._discard()
-            if isinstance(was_training, bool):
-                self._model.training = was_training  # type: ignore[attr-defined]
 
     def _learner_arrays(self) -> dict[str, Array]:
         return _by_learner([learner.state_dict()["arrays"] for learner in self.learners])
@@ -271,16 +258,10 @@ def _inner(updater: NumpyLearner) -> list[ArrayLearner]:
     learners = [one for one in listed(inner) if isinstance(one, ArrayLearner)]
     if not learners:
         raise ArgumentTypeError(
-            "the learners of arrays must be learners of sweephand.numpy, or "
-            f"LossScaleOptimizers around them, got {shown(updater)}; write "
-            "sh.numpy.Adam(list of arrays, lr_schedule). Optimizers of torch are for a "
-            "torch.nn.Module as the model"
+            f"the learners of arrays must be of sweephand.numpy, got {shown(updater)}; "
+            "optimizers of torch are for a torch.nn.Module as the model"
         )
     return learners
-
-
-def _scale(updater: NumpyLearner) -> float:
-    return updater.loss_scale if isinstance(updater, StepGuard) else 1.0
 
 
 def _parameters(model: object) -> dict[str, Array]:

@@ -26,20 +26,13 @@ def check_coverage(
     learned: Sequence[Hashable],
     frozen: Collection[Hashable] = (),
 ) -> None:
-    """Raise ValueError unless learners cover a model, and name the parameters at fault.
-
-    Each parameter of the model wants one learner; frozen ones may have one. They are compared
-    by identity.
-    """
+    """Raise ValueError unless each parameter, by identity, has one learner, if not frozen."""
     times = Counter(learned)
-    uncovered = [name for name, identity in parameters.items() if not times[identity]]
-    if uncovered:
+    if uncovered := [name for name, one in parameters.items() if not times[one]]:
         raise ValueError(f"no learner has the parameters {some_of(uncovered)}")
-    repeated = [name for name, identity in parameters.items() if times[identity] > 1]
-    if repeated:
+    if repeated := [name for name, one in parameters.items() if times[one] > 1]:
         raise ValueError(f"more than one learner has the parameters {some_of(repeated)}")
-    foreign = times.keys() - set(parameters.values()) - set(frozen)
-    if foreign:
+    if foreign := times.keys() - set(parameters.values()) - set(frozen):
         raise ValueError(
             f"the learners have {len(foreign)} parameters that are not the model's; the model "
             f"has {some_of(list(parameters))}"
@@ -59,10 +52,7 @@ class LossPlaces(NamedTuple):
 
 
 def find_losses(minibatch: Minibatch, shape: Shape, wanted: str) -> LossPlaces:
-    """Return what losses of a shape are of, or raise ValueError with the shapes that fit.
-
-    Streams are tried in turn, ``labels`` first. The error begins with what was wanted.
-    """
+    """Return what losses of a shape are of, ``labels`` first, or raise ValueError."""
     size, count = math.prod(shape), minibatch.num_sequences
     if size == count or (count == 0 and size == 1):  # the sum over an empty share
         return LossPlaces()
@@ -115,31 +105,16 @@ def _fitting(minibatch: Minibatch) -> str:
 
 
 class PartNorms(NamedTuple):
-    """Norms of the gradients of a step's parts, over all workers.
-
-    Attributes
-    ----------
-    num_parts : float
-        Parts with label samples.
-    inverse_sizes : float
-        The sum of one over the label samples of each.
-    squared : float
-        The sum of the squared norms of their mean gradients.
-    together : float
-        The squared norm of the mean gradient of all.
-    """
+    """Norms of the gradients of a step's parts with label samples, over all workers."""
 
     num_parts: SupportsFloat
-    inverse_sizes: SupportsFloat
-    squared: SupportsFloat
-    together: SupportsFloat
+    inverse_sizes: SupportsFloat  # the sum of one over the label samples of each
+    squared: SupportsFloat  # the sum of the squared norms of their mean gradients
+    together: SupportsFloat  # the squared norm of the mean gradient of all
 
     @classmethod
     def of_sums(cls, squared: Sequence[float], sizes: Sequence[int], together: float) -> Self:
-        """Make them of the squared norms of gradient sums, and the label samples of each part.
-
-        Parts without label samples are left out; `together` is that of the mean of all.
-        """
+        """Make them of the squared norms of gradient sums, and the label samples of each."""
         parts = [(norm, size) for norm, size in zip(squared, sizes, strict=True) if size]
         return cls(
             len(parts),
@@ -151,12 +126,7 @@ class PartNorms(NamedTuple):
     def estimate(self, num_samples: int) -> tuple[float, float]:
         """Return one sample's variance and the squared norm of the true gradient.
 
-        Both are NaN of fewer than two parts, or if a norm is not finite.
-
-        Parameters
-        ----------
-        num_samples : int
-            Label samples of all parts.
+        Of that many label samples; NaN of fewer than two parts, or if a norm is not finite.
         """
         num_parts, inverse_sizes, squared, together = map(float, self)
         if num_parts < 2 or not math.isfinite(squared + together):
@@ -225,13 +195,11 @@ class TrainedModel(Protocol):
         sweeps_ended: int,
         part_sizes: Sequence[int] | None = None,
     ) -> Outcome:
-        """Take one step with the gradients of all parts together.
+        """Take one step with the gradients of all parts of this worker's share together.
 
-        The parts are this worker's share of the minibatch, cut into sub-minibatches; the label
-        samples, at least 1, are those of all parts of all workers. If the loss is not finite
-        and there is no loss scale, FloatingPointError is raised and nothing is changed; on an
-        accelerator the loss is not known so early, and nothing is raised. If the label samples
-        of each part are given, the norms of their gradients are measured.
+        The label samples are those of all workers. If the loss is not finite and there is no
+        guard, FloatingPointError is raised and nothing is changed, but for an accelerator,
+        where it is not known so early. With sizes of the parts, norms are measured.
         """
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
@@ -275,9 +243,8 @@ def check_scales(scales: Sequence[object], saved: Sequence[object]) -> None:
     """Refuse other loss scales than those saved; they may be new where none was saved."""
     if saved and len(saved) != len(scales):
         raise StateError(
-            f"the checkpoint has {len(saved)} loss scales, here are {len(scales)}: a run with "
-            "one goes on with one, LossScaleOptimizer(optimizer, dynamic=False, "
-            "initial_scale=1) if it is not to scale any more"
+            f"the checkpoint has {len(saved)} loss scales, here are {len(scales)}: a run goes "
+            "on with one, if need be LossScaleOptimizer(..., dynamic=False, initial_scale=1)"
         )
 
 

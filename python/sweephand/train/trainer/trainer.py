@@ -54,12 +54,11 @@ if TYPE_CHECKING:
 class Trainer:
     """Training of a model by minibatches.
 
-    The criterion returns *sums* over the label samples of its minibatch. The trainer knows
-    their number for the whole step, over all workers and sub-minibatches, before the first
-    backward: a single worker counts it in the minibatch, several exchange an integer. So the
-    learners get the mean gradient of the whole step, for any distribution over workers. A
-    worker that fails ends the step of all by the same error, and a worker that is silent for
-    nine minutes by a `sweephand.torch.distributed.WorkerError`.
+    The criterion returns *sums* over the label samples of its minibatch, whose number the
+    trainer knows for the whole step, over all workers and sub-minibatches, before the first
+    backward. So the learners get the mean gradient of the whole step. A worker that fails ends
+    the step of all by the same error, and one that is silent for nine minutes by a
+    `sweephand.torch.distributed.WorkerError`.
 
     Parameters
     ----------
@@ -70,19 +69,17 @@ class Trainer:
         ``fully_shard``.
     criterion : callable
         ``criterion(model, minibatch)`` returns the sum of the loss over the label samples, or
-        (loss sum, metric sum). Instead of the sum it may return its terms, in any of the forms
-        of `LossLedger.record`, for a ledger. With NumPy learners the list of
-        gradient sums, in the order of the learners' parameters, comes last; under a loss scale
-        they carry it, by way of ``get_scaled_loss``.
+        its terms in any form of `LossLedger.record`; or (loss sum, metric sum). With NumPy
+        learners the list of gradient sums, in the order of the learners' parameters, comes
+        last; under a loss scale they carry it, by way of ``get_scaled_loss``.
     learners : learner, or list of them
         Of `sweephand.torch` or `sweephand.numpy`, the latter also in a `LossScaleOptimizer`.
         Together they have every trainable parameter, each once.
     progress_writers : ProgressWriter or other observer, or list of them
-        They receive the steps of this trainer.
     label_stream : str or StreamInfo
-        Its samples are counted, all of them. Where a minibatch has no stream ``labels``, the
-        default, ``minibatch.num_label_samples`` is: the next tokens of the size-defining
-        stream, or all its samples if it holds no tokens.
+        Its samples are counted. Where a minibatch has no stream ``labels``, the default,
+        ``minibatch.num_label_samples`` is: the next tokens of the size-defining stream, or all
+        its samples if it holds no tokens.
     sub_minibatches : int
         Number of parts of a minibatch that are computed in turn, to save memory.
     stateful : mapping from name to object, optional
@@ -91,8 +88,6 @@ class Trainer:
 
     Raises
     ------
-    ArgumentTypeError
-        If an argument is of a wrong type.
     ValueError
         If the learners do not cover the parameters, or cover one twice, or norms of gradients
         that an observer wants cannot be measured.
@@ -126,9 +121,8 @@ class Trainer:
     ) -> None:
         if not callable(criterion):
             raise ArgumentTypeError(
-                "criterion must be callable, a function of model and minibatch that returns "
-                f"the sum of the loss, got {shown(criterion)}: Trainer(model, criterion, "
-                "learners)"
+                "criterion must be a function of model and minibatch that returns the sum of "
+                f"the loss, got {shown(criterion)}: Trainer(model, criterion, learners)"
             )
         trained = choose_model(model, criterion, _listed(learners))
         self.label_stream = label_stream
@@ -195,8 +189,7 @@ class Trainer:
         """Take one step with a minibatch, or this worker's share of it.
 
         A minibatch without any label sample changes nothing. A share without sequences takes
-        part with weight 0: in its place the last one that had some is computed, as all workers
-        must make the same calls.
+        part with weight 0.
 
         Parameters
         ----------
@@ -212,9 +205,8 @@ class Trainer:
         Raises
         ------
         FloatingPointError
-            If the loss is not finite and there is no loss scale. The parameters are as they
-            were before. On an accelerator, where the loss of a step is looked at when the next
-            one is under way, they are not.
+            If the loss is not finite and there is no guard. The parameters are as they were
+            before, but on an accelerator, where the next step is under way.
         LossScaleError
             If too many steps in a row were skipped.
         """
@@ -261,11 +253,7 @@ class Trainer:
         return self.model.workers.agree([local]).counts[0]
 
     def count_local_label_samples(self, minibatch: Data) -> int:
-        """Return the label samples of this worker's share, or raise ValueError.
-
-        Every sample of the stream is counted. Without a stream "labels", the default, they are
-        those of ``num_label_samples``: next tokens, or samples of the size-defining stream.
-        """
+        """Return the label samples of this worker's share, or raise ValueError."""
         name = name_of(self.label_stream)
         labels = minibatch.get(self.label_stream)
         if labels is None:  # a plain dict does not know infos of streams
@@ -286,10 +274,9 @@ class Trainer:
         return self.reporter.report(kind, self.consumed.steps, self.consumed.samples, figures)
 
     def measure_gradient_norms(self) -> None:
-        """Measure the gradient norm of every step from now on, in `Step`.
+        """Measure the gradient norm of every step from now on, in `Step`, or raise ValueError.
 
-        It costs a pass over the gradients, and changes no bit of training. ValueError is raised
-        if no process has whole gradients.
+        It costs a pass over the gradients, of which some process must have the whole.
         """
         self.model.check_part_norms()
         self._has_gradient_norms = True
@@ -303,19 +290,14 @@ class Trainer:
         """The progress writers, ledgers and receipts that this worker reports to."""
         return self.reporter.observers
 
-    def await_step(self) -> None:
-        """Wait for the results of the last step, and report them to the writers."""
-        self.reporter.await_step()
-
     def save_checkpoint(
         self, path: str | Path, external_state: dict[str, Any] | None = None
     ) -> None:
         """Save everything but the source's position, and return when it is durable.
 
-        The path is that of a folder of checkpoints, whatever its name: ``"m.ckpt"`` is one too.
-        When the new one has been read back, older ones are removed that this trainer saved, or
-        the run whose newest one it has restored. The external state is any value that JSON can
-        hold; `restore_from_checkpoint` returns it.
+        The path is that of a folder of checkpoints, of which older ones of this run are removed
+        when the new one has been read back. The external state is any value that JSON can hold;
+        `restore_from_checkpoint` returns it.
 
         OSError is raised if it cannot be written, or another run is saving there; older ones
         stay. TypeError if JSON cannot hold a state.
@@ -337,10 +319,8 @@ class Trainer:
     ) -> Any:
         """Continue from a checkpoint, or the newest in a folder, and return its external state.
 
-        Schedules and hyperparameters are those of the ``"checkpoint"``, with a warning for each
-        that differs, or stay as ``"given"``.
-        FileNotFoundError is raised if there is none, StateError if all are damaged, or it is of
-        another model or other learners.
+        For ``hyperparameters`` see `CheckpointConfig`. FileNotFoundError is raised if there is
+        none, StateError if all are damaged, or it is of another model or other learners.
         """
         check_path("path", path)
         checkpoint = find(Path(path).expanduser())
@@ -374,9 +354,8 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """Return all but the source's position for ``torch.distributed.checkpoint``.
 
-        Tensors are those of the model and its optimizers, not copies, so that each rank saves
-        its shards; with NumPy learners arrays. The rest is a text of JSON, the same on all
-        ranks.
+        Tensors are not copies, so that each rank saves its shards; the rest is a text of JSON,
+        the same on all ranks.
         """
         self.reporter.settle()
         state = self._described(self.model.describe())
@@ -426,10 +405,7 @@ class Trainer:
             self.model.restore_random_state(random[index])
         else:
             logger.warning(
-                "the checkpoint was saved by %d workers: the random generators of worker %d go "
-                "on from where they are",
-                len(random),
-                index,
+                "the checkpoint has no random generators of worker %d: they go on", index
             )
         self._clocks = clocks
         self.reporter.restore(state.get("writers", []), clocks.consumed.steps)
@@ -477,10 +453,7 @@ class Trainer:
             ) from error
 
     def _part_sizes(self, parts: Sequence[Data]) -> list[int] | None:
-        """Return the label samples of each part, if norms of gradients are to be measured.
-
-        They are 0 where that of the whole is enough.
-        """
+        """Return label samples of each part if norms are measured, 0 if only the whole's."""
         if self.reporter.wants_part_norms(self.consumed.steps):
             return [self.count_local_label_samples(part) for part in parts]
         return [0] * len(parts) if self._has_gradient_norms else None
@@ -528,11 +501,9 @@ def split(
 ) -> Sequence[Mapping[Any, Any]]:
     """Cut a minibatch of a source into parts whose numbers of rows differ by at most one.
 
-    Packed rows stay whole; in other layouts each sequence is a row. Where there are fewer rows
-    than parts, there is a part for each of them, and if padded, empty parts after them. Each
-    has the figures of its own sequences; those of the global minibatch stay. Their arrays share
-    the memory of the whole. TypeError is raised if it is no minibatch of a source, or its rows
-    go on in the next minibatch, in which they must keep their places.
+    Where there are fewer rows than parts, there is a part for each of them, and if padded,
+    empty parts after them. Their arrays share the memory of the whole. TypeError is raised if
+    it is no minibatch of a source, or its rows go on in the next minibatch.
     """
     if num_parts == 1:
         return [minibatch]
