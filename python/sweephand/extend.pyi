@@ -3,10 +3,13 @@
 from sweephand import _core as _core
 from sweephand.base.checks import OptionalModule as OptionalModule
 from sweephand.base.checks import check_choice as check_choice
+from sweephand.base.checks import check_decay as check_decay
 from sweephand.base.checks import check_flag as check_flag
 from sweephand.base.checks import check_function as check_function
 from sweephand.base.checks import check_int as check_int
+from sweephand.base.checks import check_kind as check_kind
 from sweephand.base.checks import check_number as check_number
+from sweephand.base.checks import check_path as check_path
 from sweephand.base.memory import check_memory as check_memory
 from sweephand.base.pictures import MOST_PIXEL_BYTES as MOST_PIXEL_BYTES
 from sweephand.base.pictures import open_picture as open_picture
@@ -158,10 +161,6 @@ from sweephand.source.schedules import Size as Size
 from sweephand.source.schedules import StepSchedule as StepSchedule
 from sweephand.source.schedules import size_at as size_at
 from sweephand.source.schedules import size_of as size_of
-from sweephand.train.arguments import check_decay as check_decay
-from sweephand.train.arguments import check_kind as check_kind
-from sweephand.train.arguments import check_path as check_path
-from sweephand.train.arguments import check_source as check_source
 from sweephand.train.checkpoint import Snapshot as Snapshot
 from sweephand.train.records import Observer as Observer
 from sweephand.train.records import TakenStep as TakenStep
@@ -175,6 +174,7 @@ from sweephand.train.session.training_run import GoBack as GoBack
 from sweephand.train.session.training_run import MinibatchFeed as MinibatchFeed
 from sweephand.train.session.training_run import Preemption as Preemption
 from sweephand.train.session.training_run import TrainingRun as TrainingRun
+from sweephand.train.session.training_run import check_source as check_source
 from sweephand.train.states import decode as decode
 from sweephand.train.states import reading as reading
 from sweephand.train.trainer.trained_model import Data as Data

@@ -1,8 +1,10 @@
 """Checks of arguments by type and range, and of packages that may be missing."""
 
+import math
 from collections.abc import Callable
 from importlib import import_module
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, TypeVar
 
 from sweephand.errors import ArgumentTypeError, shown
@@ -40,6 +42,22 @@ def check_number(name: str, value: object) -> float:
     return float(value)
 
 
+def check_rate(name: str, value: object) -> float:
+    """Return a finite number of at least 0, or raise TypeError or ValueError."""
+    number = check_number(name, value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be finite and at least 0, got {shown(value)}")
+    return number
+
+
+def check_decay(name: str, value: object) -> float:
+    """Return a number of [0, 1), or raise TypeError or ValueError."""
+    number = check_number(name, value)
+    if not 0 <= number < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {shown(value)}")
+    return number
+
+
 def check_flag(name: str, value: object) -> bool:
     """Return a bool, or raise `ArgumentTypeError` if it is none."""
     if not isinstance(value, bool):
@@ -66,6 +84,21 @@ def check_function(name: str, value: Function | None) -> Function | None:
     if value is not None and not callable(value):
         raise ArgumentTypeError(f"{name} must be callable or None, got {shown(value)}")
     return value
+
+
+def check_kind(name: str, value: object, kind: type[Any], *, optional: bool = False) -> None:
+    """Raise `ArgumentTypeError` unless a value is of a class, or None where that is allowed."""
+    if not (isinstance(value, kind) or (optional and value is None)):
+        or_none = " or None" if optional else ""
+        raise ArgumentTypeError(
+            f"{name} must be a {kind.__name__}{or_none}, got {value!r:.100}"
+        )
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise `ArgumentTypeError` unless a value is a path."""
+    if not isinstance(value, str | PathLike) or value == "":
+        raise ArgumentTypeError(f"{name} must be a path, got {value!r:.100}")
 
 
 class OptionalModule:

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from sweephand.base.checks import check_path
 from sweephand.run.writing import to_json, writing
-from sweephand.train.arguments import check_path
 from sweephand.train.records import Figures, PeriodicWriter, Record, tracker_figures
 
 _KNOWN = {

@@ -92,7 +92,7 @@ def seesaw(
     >>> [round(rates[t], 3) for t in (0, 1000, 2000)]
     [0.4, 0.283, 0.2]
     """
-    check_kind("learning_rates", learning_rates, Schedule)  # type: ignore[type-abstract]
+    check_kind("learning_rates", learning_rates, Schedule)
     if not isinstance(learning_rates, StepSchedule):
         raise ValueError(
             "learning_rates must fall in cuts, as of a list of rates, not by a formula"

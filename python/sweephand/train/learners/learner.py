@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from sweephand.base.checks import check_int, check_number
+from sweephand.base.checks import check_decay, check_int, check_number, check_rate
 from sweephand.source.schedules import Schedule, mean_gradient_rate, minibatch_momentum
-from sweephand.train.arguments import check_decay, check_rate
 from sweephand.train.learners.schedules import (
     as_schedule,
     learning_parameter_schedule,

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from sweephand.base.checks import check_decay, check_rate
 from sweephand.source.formula import Formula
 from sweephand.source.schedules import (
     Follows,
@@ -15,8 +16,10 @@ from sweephand.source.schedules import (
     StepSchedule,
     schedule_of,
 )
-from sweephand.train.arguments import check_decay, check_rate
 from sweephand.train.states import decode
+
+_rate = partial(check_rate, "a learning rate")
+_momentum = partial(check_decay, "a momentum")
 
 
 def learning_parameter_schedule(
@@ -63,9 +66,7 @@ def learning_parameter_schedule(
     >>> [round(schedule[samples], 3) for samples in (0, 500, 1000, 5000, 9000)]
     [0.0, 0.2, 0.4, 0.22, 0.04]
     """
-    return schedule_of(
-        spec, partial(check_rate, "a learning rate"), minibatch_size, epoch_size, follows
-    )
+    return schedule_of(spec, _rate, minibatch_size, epoch_size, follows)
 
 
 def learning_parameter_schedule_per_sample(
@@ -82,7 +83,7 @@ def learning_parameter_schedule_per_sample(
     >>> rate[0], rate[1999], rate[2000], rate.minibatch_size
     (0.01, 0.01, 0.001, 1)
     """
-    return schedule_of(spec, partial(check_rate, "a learning rate"), 1, epoch_size, follows)
+    return schedule_of(spec, _rate, 1, epoch_size, follows)
 
 
 def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
@@ -116,9 +117,7 @@ def momentum_schedule(
     >>> momentum[0], momentum[1000], momentum.minibatch_size
     (0.5, 0.9, 64)
     """
-    return schedule_of(
-        spec, partial(check_decay, "a momentum"), minibatch_size, epoch_size, follows
-    )
+    return schedule_of(spec, _momentum, minibatch_size, epoch_size, follows)
 
 
 def momentum_schedule_per_sample(
@@ -135,7 +134,7 @@ def momentum_schedule_per_sample(
     >>> momentum[0], momentum.minibatch_size
     (0.999, 1)
     """
-    return schedule_of(spec, partial(check_decay, "a momentum"), 1, epoch_size, follows)
+    return schedule_of(spec, _momentum, 1, epoch_size, follows)
 
 
 def momentum_as_time_constant_schedule(

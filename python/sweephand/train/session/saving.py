@@ -10,9 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, NoReturn, TypeAlias
 
-from sweephand.base.checks import check_choice, check_flag, check_int
+from sweephand.base.checks import check_choice, check_flag, check_int, check_path
 from sweephand.errors import ArgumentTypeError, StateError
-from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint import (
     Checkpoint,
     CheckpointStore,

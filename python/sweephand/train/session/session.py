@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sweephand.base.checks import check_int
+from sweephand.base.checks import check_int, check_kind
 from sweephand.base.other_names import answers_other_names
 from sweephand.errors import LossScaleError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules import Schedule, Spec
 from sweephand.source.source import MinibatchSource
-from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.records import Averages
 from sweephand.train.session.minibatch_scaling import MinibatchGrowth, MinibatchScaling
 from sweephand.train.session.saving import CheckpointConfig, Saving
@@ -23,6 +22,7 @@ from sweephand.train.session.training_run import (
     Preempted,
     Preemption,
     TrainingRun,
+    check_source,
     session_sizes,
 )
 from sweephand.train.session.validation import (

@@ -497,6 +497,22 @@ class TrainingRun:
             self.restore(before)
 
 
+SOURCE = (
+    "is_infinite", "num_samples_per_sweep", "current_position", "plan", "next_minibatch",
+    "get_checkpoint_state", "restore_from_checkpoint",
+)  # fmt: skip
+
+
+def check_source(name: str, value: Any) -> None:
+    """Raise `ArgumentTypeError` unless a value can serve a session as its source."""
+    missing = [one for one in SOURCE if not hasattr(value, one)]
+    if missing or isinstance(value, type):
+        raise ArgumentTypeError(
+            f"{name} must be a MinibatchSource, got {value!r:.100}, which is a "
+            f"{type(value).__name__} and has no {', '.join(missing[:3]) or 'position'}"
+        )
+
+
 def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> StepSchedule[int]:
     """Return a schedule of minibatch sizes; lists and texts count the session's epochs.
 

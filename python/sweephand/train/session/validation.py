@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sweephand.base.checks import check_flag, check_function, check_int, check_number
 from sweephand.source.source import MinibatchSource
-from sweephand.train.arguments import check_source
 from sweephand.train.session.saving import Saving
 from sweephand.train.session.training_run import (
     NEVER,
@@ -18,6 +17,7 @@ from sweephand.train.session.training_run import (
     FrequencySpec,
     Preempted,
     TrainingRun,
+    check_source,
 )
 from sweephand.train.states import decode, reading
 from sweephand.train.trainer.trainer import Trainer

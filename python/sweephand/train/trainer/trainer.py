@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from sweephand.base.checks import check_choice, check_int
+from sweephand.base.checks import check_choice, check_int, check_kind, check_path
 from sweephand.base.other_names import answers_other_names
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.errors import ArgumentTypeError, LossScaleError, StateError, shown
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.run.writing import of_json, to_json
-from sweephand.train.arguments import check_kind, check_path
 from sweephand.train.checkpoint import (
     Checkpoint,
     CheckpointStore,
@@ -128,7 +127,7 @@ class Trainer:
         self.label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
         reporter = StepReporter(_listed(progress_writers), trained)
-        check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
+        check_kind("stateful", stateful, Mapping, optional=True)
         for name, one in (stateful or {}).items():
             if not isinstance(one, Stateful):
                 raise ArgumentTypeError(
@@ -212,7 +211,7 @@ class Trainer:
         """
         if not minibatch:
             return False
-        check_kind("minibatch", minibatch, Mapping)  # type: ignore[type-abstract]
+        check_kind("minibatch", minibatch, Mapping)
         self._entered = time.perf_counter()
         if num_samples is None:
             num_samples = self.count_label_samples(minibatch)
@@ -240,7 +239,7 @@ class Trainer:
 
         The model is in evaluation mode meanwhile; nothing else changes.
         """
-        check_kind("minibatch", minibatch, Mapping)  # type: ignore[type-abstract]
+        check_kind("minibatch", minibatch, Mapping)
         num_samples = self.count_label_samples(minibatch)
         if not num_samples:
             raise ValueError("the minibatch has no label samples")
