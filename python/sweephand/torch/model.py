@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -16,18 +18,34 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.nn.parallel import DistributedDataParallel
 
-from sweephand.errors import ArgumentTypeError, shown
+from sweephand.errors import ArgumentTypeError, StateError, shown
 from sweephand.torch.distributed.control import Control
 from sweephand.torch.distributed.coordinate import has_group, num_processes
 from sweephand.torch.learner import TorchLearner
 from sweephand.torch.optimizers import array_of, number_of
 from sweephand.torch.saved_state import (
-    LearnedModule,
+    SavedState,
     capture_random_state,
+    on_host,
+    part_like,
     restore_random_state,
+    saved_array,
+    saved_tensor,
     whole,
 )
-from sweephand.train.trainer.trained_model import Data, Outcome, PartNorms, check_losses
+from sweephand.train.learners.learner import report_restored
+from sweephand.train.states import Array, SavedArrays
+from sweephand.train.trainer.trained_model import (
+    WEIGHTS,
+    Data,
+    Outcome,
+    PartNorms,
+    SavedFiles,
+    check_coverage,
+    check_losses,
+    check_scales,
+    restore_scales,
+)
 
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
@@ -177,20 +195,7 @@ def norm_of(gradient: Tensor) -> Tensor:
     return norm
 
 
-class Sums(NamedTuple):
-    """Loss and metric of a share, with one element each."""
-
-    loss: Tensor
-    metric: Tensor | None  # None if the criterion has none
-    losses: (
-        Tensor | None
-    )  # what the criterion returned; None for the stand-in of an empty share
-    # Of the loss. Gradients are averaged over processes, so it is their number; and 0 for the
-    # stand-in of an empty share, whose worker must take part in collective calls.
-    weight: float
-
-
-class TorchModel(LearnedModule):
+class TorchModel:
     """A `TrainedModel` for a torch module, compiled or not.
 
     Several workers have it in a `DistributedDataParallel`, or sharded by ``fully_shard``. Its
@@ -231,8 +236,18 @@ class TorchModel(LearnedModule):
         self.workers = self._engine.workers()
         self._criterion, self._model = criterion, model
         self._stand_ins: dict[bool, Data] = {}  # by whether the module is in training mode
-        super().__init__(self._engine.module, learners)
+        self.learners = learners
+        self.guards = [one.guard for one in learners if one.guard is not None]
+        self._module = self._engine.module
+        self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
+        named = dict(self._module.named_parameters())
+        self._learned = {name: p for name, p in named.items() if p.requires_grad}
         names = {id(parameter): name for name, parameter in self._learned.items()}
+        check_coverage(
+            {name: identity for identity, name in names.items()},
+            [id(parameter) for one in learners for parameter in one.parameters],
+            frozen={id(parameter) for parameter in named.values()},
+        )
         for guard in self.guards:
             guard.join(names, self.workers.maximum)
         self._was_differentiated = False
@@ -305,8 +320,13 @@ class TorchModel(LearnedModule):
         sums = self.workers.sum(sums)
         return sums[0], sums[1] if len(sums) > 1 else None
 
-    def _sums(self, minibatch: Data) -> Sums:
-        """Return loss and metric of a share; an empty one takes the last that was not empty."""
+    def _sums(self, minibatch: Data) -> tuple[Tensor, Tensor | None, Tensor | None, float]:
+        """Return the sums of loss and metric of a share, its losses, and the weight of the sums.
+
+        Gradients are averaged over processes, so the weight is their number. An empty share
+        takes the last that was not empty, as its worker must take part in collective calls: it
+        has no losses, and its weight is 0.
+        """
         weight = float(self._engine.num_averaged)
         if weight > 1 or self.workers.num_partitions > 1:
             mode = self._module.training
@@ -330,7 +350,7 @@ class TorchModel(LearnedModule):
             loss = loss.sum(dtype=_wide(loss.device))
         if metric is not None and not isinstance(metric, Tensor):
             metric = torch.as_tensor(metric, device=loss.device)
-        return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, losses, weight)
+        return loss.reshape(()), metric, losses, weight
 
     def _differentiate(
         self,
@@ -385,6 +405,153 @@ class TorchModel(LearnedModule):
                 stacklevel=5,  # who called Trainer.train_minibatch
             )
         self._was_differentiated = True
+
+    def check_savable(self) -> None:
+        self._tensors()
+
+    def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        tensors = on_host(dict(self._tensors()))
+        files: dict[str, Any] = {
+            WEIGHTS: SavedArrays({name: saved_array(one) for name, one in tensors.items()})
+        }
+        for i, optimizer in enumerate(self._optimizers):
+            files[_optimizer_file(i)] = SavedState(on_host(optimizer.state_dict()))
+        return files, self.describe()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            # The kind of each, and how many parameters its groups have.
+            "optimizers": [
+                [type(one).__name__, [len(group["params"]) for group in one.param_groups]]
+                for one in self._optimizers
+            ],
+            "learners": [learner.state_dict() for learner in self.learners],
+            "loss_scales": [guard.state_dict() for guard in self.guards],
+        }
+
+    def tensors(self) -> dict[str, Any]:
+        """Return parameters and states of optimizers, uncopied; of shards the local shard.
+
+        Optimizers without a step return the states that they will have, and are not changed.
+        """
+        from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+        has_begun = any(optimizer.state for optimizer in self._optimizers)
+        if not has_begun:
+            self._clear()
+        tensors = self._tensors()
+        fresh = [optimizer for optimizer in self._optimizers if not optimizer.state]
+        states = get_optimizer_state_dict(self._module, self._optimizers)
+        for optimizer in fresh:
+            optimizer.state.clear()
+        return {"model": tensors, "optimizers": states, "has_begun": has_begun}
+
+    def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        self._check_learners(state)
+        given = self._settings()
+        self._module.load_state_dict(tensors["model"])
+        if tensors["has_begun"]:
+            from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
+
+            set_optimizer_state_dict(self._module, self._optimizers, tensors["optimizers"])
+        else:
+            for optimizer in self._optimizers:
+                optimizer.state.clear()
+        self._load_described(state, given)
+
+    def read(self, folder: Path) -> dict[str, Any]:
+        files: dict[str, Any] = {WEIGHTS: SavedArrays.read(folder / WEIGHTS)}
+        for i in range(len(self._optimizers)):
+            files[_optimizer_file(i)] = SavedState.read(folder / _optimizer_file(i))
+        return files
+
+    def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
+        like = {name: _like(one) for name, one in self._tensors().items()}
+        files[WEIGHTS].check("model", SavedArrays(like))
+        self._check_learners(state)
+
+    def _check_learners(self, state: Mapping[str, Any]) -> None:
+        mine, theirs = self.describe()["optimizers"], state.get("optimizers")
+        if mine != theirs:
+            raise StateError(f"the checkpoint is of the optimizers {theirs}, here are {mine}")
+        count, found = len(self.learners), len(state["learners"])
+        if count != found:
+            raise StateError(f"the checkpoint is of {found} learners, here are {count}")
+        check_scales(self.guards, state["loss_scales"])
+
+    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
+        for learner, one in zip(self.learners, state["learners"], strict=True):
+            learner.keep_hyperparameters(one)
+        saved = [files[_optimizer_file(i)].state for i in range(len(self._optimizers))]
+        groups = [group for one in saved for group in one["param_groups"]]
+        for group, present in zip(groups, self._settings(), strict=True):
+            group |= present
+
+    def _settings(self) -> list[dict[str, Any]]:
+        return [group for learner in self.learners for group in learner.settings()]
+
+    def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
+        given = self._settings()
+        likes, weights = self._tensors(), files[WEIGHTS].arrays.items()
+        self._module.load_state_dict(
+            {name: part_like(likes[name], saved_tensor(array)) for name, array in weights}
+        )
+        for i, optimizer in enumerate(self._optimizers):
+            saved = copy.deepcopy(files[_optimizer_file(i)].state)  # the optimizer keeps it
+            parameters = [one for group in optimizer.param_groups for one in group["params"]]
+            numbers = [number for group in saved["param_groups"] for number in group["params"]]
+            for number, parameter in zip(numbers, parameters, strict=True):
+                of_one = saved["state"].get(number, {})
+                for name, value in of_one.items():
+                    if isinstance(value, Tensor):
+                        of_one[name] = part_like(parameter, value)
+            optimizer.load_state_dict(saved)
+        self._load_described(state, given)
+
+    def _load_described(
+        self, state: Mapping[str, Any], given: Sequence[Mapping[str, Any]]
+    ) -> None:
+        for i, (mine, theirs) in enumerate(zip(given, self._settings(), strict=True)):
+            place = f" of group {i}" if len(given) > 1 else ""
+            for name, value in mine.items():
+                report_restored(name + place, theirs.get(name), value)
+        for learner, one in zip(self.learners, state["learners"], strict=True):
+            learner.load_state_dict(one)
+        restore_scales(self.guards, state["loss_scales"])
+
+    def _clear(self) -> None:
+        for parameter in self._learned.values():
+            parameter.grad = None
+        for guard in self.guards:
+            guard.discard()
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return the saved tensors of the module, by name, or raise TypeError."""
+        found = self._module.state_dict()
+        for name, value in found.items():
+            try:
+                _like(value)
+                if value.layout is torch.strided and not value.is_meta:
+                    continue
+            except (AttributeError, TypeError):  # no tensor, or of a type that NumPy lacks
+                pass
+            kind = (
+                f"{value.layout} {value.dtype}" if isinstance(value, Tensor) else shown(value)
+            )
+            raise TypeError(
+                f"{name} of the module's state cannot be saved, it is {kind}: register it "
+                "with persistent=False, or keep it as a dense tensor of another dtype"
+            )
+        return found
+
+
+def _optimizer_file(i: int) -> str:
+    return f"optimizer_{i}.pt"
+
+
+def _like(tensor: Tensor) -> Array:
+    """Return an array of the kind that a tensor is saved as, without its values."""
+    return saved_array(torch.empty((), dtype=tensor.dtype).expand(tensor.shape))
 
 
 def is_module(model: object) -> bool:
