@@ -209,17 +209,19 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             self._given_share = num_data_partitions, partition_index
         elif num_data_partitions is not None or partition_index is not None:
             raise ValueError("give num_data_partitions and partition_index, or neither")
+        self._is_sweep = samples_per_iteration == "sweep"
+        self._samples: int | None = None  # of an iteration; None: all that there are
         if samples_per_iteration == "sweep":
             source.timeline.check_has_sweeps(
                 "an iteration with samples_per_iteration='sweep'",
                 "sh.torch.IterableDataset(source, size, samples_per_iteration=n), n samples of "
                 "nominal time, or None for all",
             )
+            self._samples = source.num_samples_per_sweep
         elif samples_per_iteration is not None:
-            check_int("samples_per_iteration", samples_per_iteration, 1, 2**63)
+            self._samples = check_int("samples_per_iteration", samples_per_iteration, 1, 2**63)
         self.source = source
         self.size = size
-        self._samples = samples_per_iteration
         self._to_item = to_item
         self._restored: dict[str, Any] | None = None  # of the next iteration
         self._end: int | None = None  # of the iteration under way
@@ -238,10 +240,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if restored is None:
             self._check_not_ended()
         end = restored["end"] if restored else None
-        end = self._end_of(self.source.current_position) if end is None else end
+        if end is None:
+            samples = self._samples
+            end = _NEVER
+            if samples is not None:
+                end = (self.source.current_position // samples + 1) * samples
         self._end = end
         request = self.source.timeline.request(
-            self.size, num_partitions, index, crosses_sweeps=self._samples != "sweep"
+            self.size, num_partitions, index, crosses_sweeps=not self._is_sweep
         )
         while self.source.current_position < end:
             minibatch = self.source.cursor.next(request)
@@ -265,15 +271,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __len__(self) -> int:
         """Return the minibatches of a whole iteration, those included that it has delivered."""
-        source = self.source
+        source, samples, size = self.source, self._samples, self.size
+        if size == FULL_DATA_SWEEP:
+            size = source.num_samples_per_sweep
         of_one = source.timeline.corpus.core.common_size == 1
-        sweep = source.num_samples_per_sweep if of_one else 0
-        size = sweep if self.size == FULL_DATA_SWEEP else self.size
-        samples = sweep if self._samples == "sweep" else self._samples
         is_known = of_one and source.layout.fits_in_order
         if is_known and samples is None and not source.is_infinite:
             return -(-source.timeline.limit // size)
-        if is_known and samples and (self._samples == "sweep" or samples % size == 0):
+        if is_known and samples and (self._is_sweep or samples % size == 0):
             begin = source.current_position // samples * samples
             return -(-max(0, min(begin + samples, source.timeline.limit) - begin) // size)
         raise TypeError(
@@ -324,15 +329,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             return self._given_share
         carried = None if has_group() else self._share_of_rank
         return carried or coordinate()
-
-    def _end_of(self, time: int) -> int:
-        """Return the nominal time at which an iteration ends that goes on from `time`."""
-        samples = self._samples
-        if samples is None:
-            return _NEVER
-        if samples == "sweep":
-            samples = self.source.num_samples_per_sweep
-        return (time // samples + 1) * samples
 
 
 def _refuse_stacking() -> None:

@@ -321,7 +321,7 @@ class TorchModel:
         return sums[0], sums[1] if len(sums) > 1 else None
 
     def _sums(self, minibatch: Data) -> tuple[Tensor, Tensor | None, Tensor | None, float]:
-        """Return the sums of loss and metric of a share, its losses, and the weight of the sums.
+        """Return the sums of loss and metric of a share, its losses, and the sums' weight.
 
         Gradients are averaged over processes, so the weight is their number. An empty share
         takes the last that was not empty, as its worker must take part in collective calls: it
