@@ -42,10 +42,8 @@ def test_the_demonstration_succeeds(sources: Path, tmp_path: Path, call: Call) -
 def test_a_difference_is_told_and_fails(
     sources: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    follow = demo.follow
-
     def lie(settings: dict[str, Any], kill_at: int | None = None) -> list[demo.Step]:
-        return follow(settings | {"seed": 6}, kill_at)
+        return list(demo.train(**settings | {"seed": 6, "saves": None}))
 
     monkeypatch.setattr(demo, "follow", lie)
     answer = call("demo", "--steps", 20, "--sources", sources, "--output", tmp_path / "out")

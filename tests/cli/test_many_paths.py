@@ -115,11 +115,6 @@ def test_a_home_folder_is_found(
     assert os.environ["HOME"] == str(tmp_path)
 
 
-def test_json_lines_have_several_suffixes(tmp_path: Path) -> None:
-    for suffix in (".json", ".jsonl", ".ndjson"):
-        assert len(sizes(sh.open(lines(tmp_path, f"x{suffix}", 2)))) == 2
-
-
 def test_folders_of_a_store_are_found_as_those_of_a_disk(tmp_path: Path) -> None:
     store = pytest.importorskip("fsspec").filesystem("memory")
     lines(tmp_path, "year=1/part.jsonl", 2)

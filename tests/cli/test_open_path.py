@@ -43,10 +43,6 @@ def test_a_folder_has_a_stream_per_file(tmp_path: Path) -> None:
     assert lengths_at(tmp_path / "b.npy") == [1, 1]
 
 
-def test_the_name_of_a_file_does_not_matter(rows: Path) -> None:
-    assert lengths_at(rows.rename(rows.with_name("data.bin"))) == [1] * 1000
-
-
 def test_chunks_can_be_made_smaller(tokens: Path, rows: Path) -> None:
     for path, sequences in ((tokens, 300), (rows, 1000)):
         source = sh.MinibatchSource(sh.open(path, chunk_size=7))

@@ -67,12 +67,15 @@ class Model:
         name = self.line.names[place]
         return any(at <= self.position and name == one for at, one in self.bans)
 
+    def hold_bans(self) -> None:
+        for place, states in self.states.items():
+            if self.bans and self.is_banned(place):
+                self.dropped["banned"] += sum(state != ENDED for state in states)
+                states[:] = [ENDED] * self.copies
+
     def peek(self) -> None:
         while True:
-            for place, states in self.states.items():
-                if self.bans and self.is_banned(place):
-                    self.dropped["banned"] += sum(state != ENDED for state in states)
-                    states[:] = [ENDED] * self.copies
+            self.hold_bans()
             if self.next == len(self.line.names) or not self.is_banned(self.next):
                 return
             self.states[self.next] = [ENDED] * self.copies
@@ -252,13 +255,7 @@ class Simulation:
         at = self.model.position + self.draw.choice([0, 0, self.draw.randint(1, 20)])
         self.source.events.ban([name], None if at == self.model.position else at)
         self.model.bans.append((at, name))
-        self.model_bans_hold()
-
-    def model_bans_hold(self) -> None:
-        for place, states in self.model.states.items():
-            if self.model.is_banned(place):
-                self.model.dropped["banned"] += sum(state != ENDED for state in states)
-                states[:] = [ENDED] * self.copies
+        self.model.hold_bans()
 
     def save(self) -> tuple[str, Model]:
         return json.dumps(self.desk.state_dict()), self.model.copy()
@@ -275,4 +272,4 @@ class Simulation:
         self.model = model.copy()
         self.model.expire()
         self.model.bans = bans
-        self.model_bans_hold()
+        self.model.hold_bans()

@@ -74,7 +74,7 @@ KINDS: dict[str, Callable[[], sh.MinibatchSource]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_copy_is_trained_once_in_whatever_order_loans_end(kind: str) -> None:
-    count = 90_000 if extent.exhaustive else 200
+    count = 90_000 if extent.exhaustive else 72
     with KINDS[kind]() as served, KINDS[kind]() as plain:
         line = Line.of(plain)
         for seed in range(count):
@@ -85,6 +85,6 @@ def test_every_copy_is_trained_once_in_whatever_order_loans_end(kind: str) -> No
 def test_a_banned_sequence_is_trained_no_more(kind: str) -> None:
     with KINDS[kind]() as plain:
         line = Line.of(plain)
-    for seed in range(3000 if extent.exhaustive else 48):
+    for seed in range(3000 if extent.exhaustive else 24):
         with KINDS[kind]() as served:
             Simulation(served, line, seed, may_ban=True).run(seed % 24)

@@ -55,29 +55,6 @@ def files_of(rank: int, folder: Path) -> sh.ParquetDeserializer:
     return sh.ParquetDeserializer([str(path) for path in paths], ["x"])
 
 
-def lacks_a_file(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
-    """Lose a file on rank 1, after the opening of the source."""
-    begin()
-    steps, begun = [], time.monotonic()
-    corpus = files_of(rank, folder)
-    source = sh.MinibatchSource(corpus, randomize=False, num_threads=0, max_sweeps=1)
-    if rank == 1:
-        (folder / "disk1" / "part-2.parquet").unlink()
-
-    def train() -> None:
-        with Control(PATIENT) as control:
-            guard(source, control)
-            for share in control.minibatches(source, 32):
-                steps.append(share.nominal_time)  # noqa: PERF401 # it ends with an error
-
-    told = raised(train)
-    state = source.state_dict()
-    fresh = sh.MinibatchSource(files_of(rank, folder), randomize=False, max_sweeps=1)
-    fresh.load_state_dict(state)
-    rest = sum(share.num_samples for share in fresh.minibatches(32))
-    return {"told": told, "steps": steps, "rest": rest, "seconds": time.monotonic() - begun}
-
-
 def cannot_open(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     """Lack a file on rank 1 before the source is opened there; rank 0 waits in its guard."""
     begin()

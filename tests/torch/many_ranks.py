@@ -1,6 +1,5 @@
 """What four ranks do in test_many_ranks.py, and ranks that are killed again and again."""
 
-import gc
 import json
 import os
 import random
@@ -10,42 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
 from tests.torch.launch import environment, free_port
 from tests.torch.ranks import PATIENT, SIZE, begin, make_source, raised
 from torch.distributed.device_mesh import init_device_mesh
 
-from sweephand.torch.distributed import Control, ElasticSteps, coordinate
-
-PHASES = (4, 2, 3, 1, 4)
-STEPS = 200  # in each
-
-
-def come_and_go(rank: int, num_ranks: int, folder: Path) -> list[list[Any]]:
-    """Train with four ranks, then two, three, one and four, in one run; some steps abort."""
-    begin()
-    groups = [dist.new_group(list(range(alive))) for alive in PHASES]
-    told, now, draw = [], (1, 0), random.Random(7)
-    steps = ElasticSteps(make_source(randomization_seed=6), SIZE, lambda: now)
-    for phase, group in enumerate(groups):
-        aborts = [draw.random() < 0.05 for _ in range(2 * STEPS)]
-        if rank >= PHASES[phase]:
-            continue
-        state = [steps.state_dict()]
-        dist.broadcast_object_list(state, 0, group)
-        steps.load_state_dict(state[0])
-        now, control, done = coordinate(group), Control(PATIENT, group), 0
-        for is_aborted in aborts:
-            share = steps.next()
-            control.agree(minibatch=share)
-            steps.commit(not is_aborted)
-            if not is_aborted:
-                told.append([phase * STEPS + done, share.ids])
-                done += 1
-            if done == STEPS:
-                break
-    dist.barrier()
-    return told
+from sweephand.torch.distributed import Control, coordinate
 
 
 def mesh(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
@@ -89,12 +57,9 @@ def live(rank: int, num_ranks: int, folder: Path) -> None:
 
 
 def kill_again_and_again(folder: Path, kills: int) -> dict[str, Any]:
-    """Kill a rank of a few at some moment, let others go on from the checkpoint, and so on.
-
-    Every eighth one is stopped, and killed when the others have found out.
-    """
+    """Kill a rank of a few at some moment, let others go on from the checkpoint, and so on."""
     draw, slowest = random.Random(9), 0.0
-    for number in range(kills):
+    for _ in range(kills):
         (folder / "begun").unlink(missing_ok=True)
         count, port, children = draw.randint(2, 4), free_port(), []
         for rank in range(count):
@@ -109,20 +74,9 @@ def kill_again_and_again(folder: Path, kills: int) -> dict[str, Any]:
             time.sleep(0.01)
         time.sleep(draw.random() * 0.2)
         killed = draw.randrange(count)
-        stops = number % 8 == 7
-        os.kill(children[killed], signal.SIGSTOP if stops else signal.SIGKILL)
+        os.kill(children[killed], signal.SIGKILL)
         begun = time.monotonic()
-        ended = {
-            child: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            for child in children
-            if not (stops and child == children[killed])
-        }
-        if stops:
-            os.kill(children[killed], signal.SIGKILL)
-            ended[children[killed]] = os.waitstatus_to_exitcode(
-                os.waitpid(children[killed], 0)[1]
-            )
-        codes = [ended[child] for child in children]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         slowest = max(slowest, time.monotonic() - begun)
         wanted = [-9 if rank == killed else 7 for rank in range(count)]
         if codes != wanted:
@@ -133,40 +87,5 @@ def kill_again_and_again(folder: Path, kills: int) -> dict[str, Any]:
     return {"slowest": slowest, "steps": len(trained), "is_whole": trained == whole}
 
 
-# -- restarts by torchrun --
-def restarted(folder: Path, deaths: int) -> None:
-    """Train under torchrun, and die in so many lives; the last one tells the parameters."""
-    from tests.torch.trained import Run
-
-    begin()
-    rank, lives = dist.get_rank(), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    run = Run("ddp")
-    stood = 0
-    if (folder / "source.json").exists():
-        saved = json.loads((folder / "source.json").read_text())
-        run.source.load_state_dict(saved["source"])
-        run.trainer.restore_from_checkpoint(folder / f"model{saved['step']}")
-        stood = saved["step"]
-    for step in range(stood, 5):
-        if rank == 1 and step == 1 + lives and lives < deaths:
-            os.kill(os.getpid(), signal.SIGKILL)
-        run.steps(step, 1)
-        run.trainer.save_checkpoint(folder / f"model{step + 1}")
-        if rank == 0:
-            saved = {"source": run.source.state_dict(), "step": step + 1}
-            (folder / "source.tmp").write_text(json.dumps(saved))
-            (folder / "source.tmp").replace(folder / "source.json")
-    told = {"parameters": run.parameters(), "lives": lives}
-    (folder / f"rank{rank}.json").write_text(json.dumps(told))
-    # Gloo's threads drop the tensors of the last collective under the interpreter's lock, and
-    # abort the process if it has ended by then; a group that nothing holds waits for them.
-    del run
-    gc.collect()
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "restarted":
-        restarted(Path(sys.argv[2]), int(sys.argv[3]))
-    else:
-        print(json.dumps(kill_again_and_again(Path(sys.argv[2]), int(sys.argv[3]))))
+    print(json.dumps(kill_again_and_again(Path(sys.argv[1]), int(sys.argv[2]))))

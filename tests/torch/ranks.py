@@ -99,7 +99,6 @@ def agree(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
         ),
         "parted": raised(lambda: control.next_minibatch(make_source(), SIZE + 9 * rank)),
         "stop": stop(control, rank),
-        "exchanges": exchanges(control),
         "sums": [
             control.sum([0.5, rank]),
             control.gather({"rank": rank, "long": "x" * 1000 * rank})
@@ -146,32 +145,6 @@ def stop(control: Control, rank: int) -> list[Any]:
         if steps == 1:
             signal.signal(signal.SIGTERM, control.request_stop)
     return [steps, source.current_position, control.is_stopped]
-
-
-class Counted:
-    """A process group that counts its reductions."""
-
-    def __init__(self, group: Any) -> None:
-        self._group = group
-        self.count = 0
-
-    def allreduce(self, *arguments: Any) -> Any:
-        self.count += 1
-        return self._group.allreduce(*arguments)
-
-
-def exchanges(control: Control) -> list[float]:
-    """Return how many reductions are made to agree, and what that takes at best."""
-    assert control._exchange is not None
-    counted = control._exchange._gloo = Counted(control._exchange._gloo)
-    best = float("inf")
-    for _ in range(30):
-        begun = time.perf_counter()
-        for _ in range(10):
-            control.agree([1, 2])
-        best = min(best, (time.perf_counter() - begun) / 10)
-    control._exchange._gloo = counted._group
-    return [counted.count / 300, best * 1e6]
 
 
 # -- loaders --

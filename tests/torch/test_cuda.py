@@ -1,4 +1,4 @@
-"""What a CUDA device adds: copies under way, half precision, graphs of buckets, shards."""
+"""What a CUDA device adds: copies under way, half precision, shards."""
 
 import gc
 from collections.abc import Iterator
@@ -85,14 +85,6 @@ def test_every_stream_arrives_while_the_device_is_busy(
         for name, tensor in tensors.items():
             assert tensor.is_cuda
             torch.testing.assert_close(tensor.cpu(), wanted[name], rtol=0, atol=0)
-
-
-def test_bfloat16_arrives_as_it_is() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    values = np.array([1.0, -2.5, 3.0], ml_dtypes.bfloat16)
-    source = sh.MinibatchSource({"x": values}, randomize=False)
-    tensor = source.next_minibatch(3)["x"].torch("cuda")
-    assert (tensor.dtype, tensor.tolist()) == (torch.bfloat16, [1.0, -2.5, 3.0])
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -251,34 +243,6 @@ def test_training_goes_on_to_the_bit(
     assert first[0] > wanted[-1]
     assert found == wanted
     assert all(map(torch.equal, other.parameters(), model.parameters()))
-
-
-# -- a graph for each bucket --
-
-
-@pytest.mark.parametrize("backend", [None, "aot_eager", "inductor"])
-def test_buckets_train_as_the_plain_module(backend: str | None) -> None:
-    torch._dynamo.reset()
-    plain, bucketed = make_model(), make_model()
-    module = sh.torch.BucketingModule(bucketed, 32, backend=backend)
-    optimizers = [torch.optim.SGD(one.parameters(), 0.01) for one in (plain, module)]
-    source = make_source(layout=sh.Bucketed([8, 16, 32]))
-    keys = set()
-    for _ in range(12):
-        minibatch = source.next_minibatch(512)
-        keys.add(minibatch.bucket_key)
-        module.switch_bucket(minibatch.bucket_key)
-        tokens = minibatch["tokens"].torch("cuda").long()
-        mask = torch.from_numpy(minibatch["tokens"].mask).cuda()[..., None]
-        for model, optimizer in zip((plain, module), optimizers, strict=True):
-            optimizer.zero_grad()
-            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-            ((model(tokens) * mask).square().sum() / len(tokens)).backward()
-            optimizer.step()
-        torch.testing.assert_close(
-            list(module.parameters()), list(plain.parameters()), rtol=1e-4, atol=1e-5
-        )
-    assert len(keys) == 3 == module.num_executors
 
 
 # -- shards --

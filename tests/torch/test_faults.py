@@ -3,13 +3,12 @@
 from typing import Any
 
 import pytest
-from tests.torch.faults import FILES, ROWS
 from tests.torch.launch import Ended, launch
 from tests.torch.ranks import IN_TIME, make_source
 from tests.torch.trained import SIZES
 
 pytest.importorskip("pyarrow", reason="the ranks read Parquet")
-STORIES = ["alike", "lacks_a_file", "cannot_open", "torn"]
+STORIES = ["alike", "cannot_open", "torn"]
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +38,6 @@ def test_a_mesh_that_does_not_fit_says_so_on_both(stories: dict[str, list[Ended]
         assert "(1, 0) on rank 0, (2, 1) on rank 1" in rank["coordinates"][1]
         assert "dimensions ['rows'] of which it is not known" in rank["names"][1]
         assert rank["no group"][0] == "TypeError"
-
-
-def test_a_file_that_one_rank_lacks_is_named_on_both_which_then_go_on(
-    stories: dict[str, list[Ended]],
-) -> None:
-    for rank in found(stories["lacks_a_file"]):
-        kind, said = rank["told"]
-        assert kind == "FileNotFoundError"
-        assert "on rank 1: No such file" in said
-        assert "part-2.parquet" in said
-        assert rank["rest"] + 32 * len(rank["steps"]) == FILES * ROWS, "the state is good"
-        assert rank["seconds"] < IN_TIME
 
 
 def test_what_cannot_be_opened_on_one_rank_ends_the_wait_of_the_other(

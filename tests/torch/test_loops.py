@@ -189,7 +189,7 @@ def test_an_event_ends_an_iteration_of_processes_and_holds_in_the_next() -> None
 def test_processes_that_nobody_counts_are_refused(kind: type[DataLoader[Any]]) -> None:
     dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
     with pytest.raises(RuntimeError, match=r"take sh\.torch\.DataLoader"):
-        list(kind(dataset, batch_size=None, num_workers=2))
+        list(kind(dataset, batch_size=None, num_workers=1))
 
 
 @pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
@@ -283,19 +283,13 @@ def test_the_length_is_known_where_sequences_have_one_sample() -> None:
     assert length(source, 4) == 7
     assert length(source, 25) == length(source, sh.FULL_DATA_SWEEP) == 1
     assert length(source, 4, samples_per_iteration=40) == 10
+    source.current_position = 8
+    assert length(source, 4) == 7, "of the whole iteration, in its middle too"
     finite = sh.MinibatchSource(rows, max_sweeps=3)
     assert length(finite, 4, samples_per_iteration=None) == 19
     for unknown, samples in ((source, 42), (source, None), (make_source(), "sweep")):
         with pytest.raises(TypeError, match="how many minibatches"):
             length(unknown, 4, samples_per_iteration=samples)
-
-
-def test_the_length_is_that_of_the_whole_iteration_in_its_middle_too() -> None:
-    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(25)}))
-    loader = sh.torch.DataLoader(sh.torch.IterableDataset(source, 4))
-    next(iter(loader))
-    assert len(loader) == 7
-    assert len(list(loader)) == 6
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""Types of tensors, and what Lightning says of lengths."""
+"""Types of tensors."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -49,15 +48,3 @@ def test_a_type_that_loses_a_value_is_refused() -> None:
         data.torch(dtype=torch.float32)
     assert data.torch(dtype=torch.float64).tolist() == [1.0, 2.0**24 + 1, 0.0, 0.0]
     assert data.torch(dtype=torch.int64).data_ptr() == data.values.ctypes.data  # no copy
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("loader", [sh.torch.DataLoader, torch.utils.data.DataLoader])
-def test_lightning_does_not_warn_of_a_length(loader: Any, num_workers: int) -> None:
-    data = pytest.importorskip("lightning.fabric.utilities.data")
-    source = sh.MinibatchSource({"x": np.arange(12.0)})
-    options = {} if loader is sh.torch.DataLoader else {"batch_size": None}
-    made = loader(sh.torch.IterableDataset(source, 4), num_workers=num_workers, **options)
-    with warnings.catch_warnings(action="error"):
-        assert data.has_len(made)
-    assert len(made) == 3

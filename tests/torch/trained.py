@@ -98,23 +98,6 @@ def train(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     return told
 
 
-def plain_loop(rank: int, num_ranks: int, folder: Path) -> list[float]:
-    """Train by hand: the sum of the loss, times replicas, over the known label samples."""
-    begin()
-    torch.manual_seed(0)
-    model = DistributedDataParallel(nn.Linear(2, 1))
-    optimizer = torch.optim.SGD(model.parameters(), 0.05)
-    workers, index = coordinate()
-    source = make_source(randomization_seed=2)
-    for size in (12, 9, 14):
-        minibatch = source.next_minibatch(size, None, None, workers, index)
-        loss = squared_error(model, minibatch) * workers / minibatch.global_num_label_samples
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return [v for p in model.parameters() for v in p.detach().flatten().tolist()]
-
-
 def parts_of(run: Run) -> dict[str, Any]:
     """Return what `torch.distributed.checkpoint` saves and loads."""
     return {"trainer": run.trainer, "source": run.source}
@@ -179,24 +162,6 @@ def raises_beside(rank: int, num_ranks: int, folder: Path) -> list[str]:
     if rank == 1:
         train()
     return raised(train)
-
-
-def session(rank: int, num_ranks: int, folder: Path) -> list[list[float]]:
-    """Train shards in two sessions: of one run, and of two of which one goes on from files."""
-    begin()
-    told = []
-    for name in ("one", "two"):
-        run = Run("fsdp")
-        for end in (130, 300):
-            config = None
-            if name == "two":
-                run = Run("fsdp")
-                config = sh.CheckpointConfig(folder / name, frequency=50)
-            sh.training_session(
-                run.trainer, run.source, 12, max_samples=end, checkpoint_config=config
-            ).train()
-        told.append(run.parameters())
-    return told
 
 
 def fsdp_example(rank: int, num_ranks: int, folder: Path) -> None:
