@@ -78,13 +78,12 @@ def _beside(
         )
     kinds = {"parts": "biu", "label_weights": "biufV"}.get(option, found.dtype.kind)
     is_number = found.dtype.kind in kinds
-    if found.shape or found.is_variable or found.broadcast or not is_number:
+    is_plain = not (found.is_variable or found.broadcast or found.definition.transforms)
+    if found.shape or not (is_plain and is_number):
         raise ValueError(
             f"the {what} {name!r} has {found.form}; it has one number for each sample of "
-            f"{tokens.name!r}"
+            f"{tokens.name!r}, as it is stored or mapped, without transforms"
         )
-    if found.definition.transforms:
-        raise ValueError(f"the {what} {name!r} has transforms, which no plan knows: map it")
     return found
 
 

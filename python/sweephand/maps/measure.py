@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from sweephand.corpus.assembler import one_pass
 from sweephand.corpus.casts import whole_number
 from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of, ranges
 from sweephand.corpus.corpus import Corpus, DerivedOrder, StoredCorpus
-from sweephand.corpus.given_data import SampleForm, Samples, WrongSamples, count
+from sweephand.corpus.given_data import SampleForm, WrongSamples, count
 from sweephand.corpus.ids import PartIds
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunks_between
@@ -52,20 +51,13 @@ class FirstLook:
 
     form: SampleForm
     definitions: StreamDefs
-    sample_bytes: float  # of all streams for one sample
-    columns: Mapping[str, ColumnData]  # the first sequence
+    num_samples: int  # of the first sequence
+    columns: Mapping[str, ColumnData]
 
-    @classmethod
-    def of(cls, found: Mapping[str, Any], definitions: StreamDefs, whose: str) -> FirstLook:
-        """Look at a map's result for a sequence; WrongSamples if these are no samples."""
-        # Transforms are functions of the user, which need not go to another process.
-        plain = {name: replace(one, transforms=()) for name, one in definitions.items()}
-        form = SampleForm(StreamDefs(plain), "sequence", whose, warns=False)
-        first: Samples = form.convert(found)
-        form.like = first
-        columns = form.to_columns([first])
-        num_bytes = sum(column.num_bytes for column in columns.values())
-        return cls(form, definitions, num_bytes / form.size(first), columns)
+    @property
+    def sample_bytes(self) -> float:
+        """Bytes of all streams for one sample."""
+        return sum(column.num_bytes for column in self.columns.values()) / self.num_samples
 
     def streams(self, corpus: Corpus, *, keeps_size: bool) -> list[StreamInfo]:
         """Return the streams; ValueError if they contradict their declaration.
@@ -75,7 +67,7 @@ class FirstLook:
         """
         known = {info.name: info.is_single for info in corpus.streams}
         all_single = keeps_size and corpus.core.common_size == 1
-        others = self.form.size(self.form.like) > 1
+        others = self.num_samples > 1
         return [
             describe_stream(
                 name,
@@ -96,53 +88,51 @@ def look_at_first(opened: OpenedMap) -> FirstLook:
     """
     wrong: list[DataError] = []
     look: FirstLook | None = None
-    batches = one_pass(opened.corpus, opened.opening.ledger, 1)
-    try:
+    with closing(one_pass(opened.corpus, opened.opening.ledger, 1)) as batches:
         for number, (numbers, batch) in enumerate(batches):
             if look is not None and number >= _MOST_TRIED:
                 break
             if len(numbers) == 0:
                 continue
-            found = _look_at(opened, numbers, batch)
-            if isinstance(found, FirstLook):
-                look = look or found
-                if opened.corpus.core.common_size or found.form.size(found.form.like) > 1:
-                    return found
+            try:
+                found = _look_at(opened, numbers, batch)
+            except DataError as error:
+                wrong.append(error)
+                if len(wrong) > opened.opening.ledger.num_left:
+                    break
                 continue
-            wrong += [found] if found else []
-            if len(wrong) > opened.opening.ledger.num_left:
-                raise wrong[0]
-    finally:
-        batches.close()
+            look = look or found
+            if found and (opened.corpus.core.common_size or found.num_samples > 1):
+                return found
+    if wrong and (look is None or len(wrong) > opened.opening.ledger.num_left):
+        raise wrong[0]
     if look is not None:
         return look
-    if wrong:
-        raise wrong[0]
     raise ValueError(f"nothing is left: {opened.map} makes no samples of any sequence")
 
 
 def _look_at(
     opened: OpenedMap, numbers: NDArray[np.uint64], batch: _core.engine.Batch
-) -> FirstLook | DataError | None:
-    """Return the streams that a sequence shows, its error, or None if the result is empty."""
+) -> FirstLook | None:
+    """Return the streams that a sequence shows, or None if the result is empty."""
     wanted = opened.map
     form = SampleForm(StreamDefs(), "sequence", str(wanted))
     task = opened.task(opened.call(output_alone, form), numbers, batch)
     looked: Measured = opened.opening.workers.run_first(task)
     if looked.wrong:
-        return looked.wrong[0]
+        raise looked.wrong[0]
     (found,) = looked.made
     if isinstance(found, list):
         if wanted.size != "measured":
             problem = "returned a list; one that makes several says size='measured'"
-            return task.error(0, problem)
+            raise task.error(0, problem)
         if not found:
             return None
         found = found[0]
     if not isinstance(found, Mapping):
-        return task.error(0, no_dict(found))
+        raise task.error(0, no_dict(found))
     if not found:
-        return task.error(0, "returned no stream")
+        raise task.error(0, "returned no stream")
     definitions = wanted.streams
     if definitions is None:
         known = {info.name: info.definition.of_form() for info in opened.corpus.streams}
@@ -152,12 +142,16 @@ def _look_at(
                 for name in map(str, found)
             }
         )
+    # Transforms are functions of the user, which need not go to another process.
+    plain = {name: replace(one, transforms=()) for name, one in definitions.items()}
+    form = SampleForm(StreamDefs(plain), "sequence", str(wanted), warns=False)
     try:
-        return FirstLook.of(found, definitions, str(wanted))
+        form.like = form.convert(found)
     except WrongSamples as error:
         if wanted.size != "same" and error.stream is None:
             return None
-        return task.error(0, str(error), error.stream)
+        raise task.error(0, str(error), error.stream) from error
+    return FirstLook(form, definitions, form.size(form.like), form.to_columns([form.like]))
 
 
 @dataclass(frozen=True)
@@ -292,6 +286,11 @@ def filtered(corpus: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpu
     return corpus.keep(kept)
 
 
+def _one_each(sizes: NDArray[np.uint32]) -> PassFindings:
+    """Return the sizes of maps that make one sequence of each, or none where the size is 0."""
+    return PassFindings((sizes > 0).astype(np.uint32), sizes[sizes > 0], {"several": False})
+
+
 def _lengths(
     opened: OpenedMap, lengths: Lengths, look: FirstLook
 ) -> tuple[PassFindings, Mapping[str, NDArray[np.uint32]]]:
@@ -299,69 +298,46 @@ def _lengths(
 
     Where heads of samples are enough for most sequences, the others are read again.
     """
-    names = {info.name for info in opened.corpus.streams if info.is_bytes}
-    heads = {name: most for name, most in lengths.heads.items() if name in names}
-    sizes, carried, is_untold = _lengths_of(opened, lengths, look, heads)
+    names, defs = lengths.streams, look.definitions
+    sizing = [number for number, name in enumerate(names) if name in sizing_streams(defs)]
+    if not sizing or not {*names} <= {*defs}:
+        raise ValueError(
+            f"size= says lengths of {', '.join(names)}: the map makes {', '.join(defs)}, and "
+            "one of those lengths must be of a stream that defines the size of a sequence"
+        )
+    are_bytes = {info.name for info in opened.corpus.streams if info.is_bytes}
+    heads = {name: most for name, most in lengths.heads.items() if name in are_bytes}
+    table, is_untold = _table_of(opened, lengths, look, sizing, heads)
     if is_untold.any():
-        rest = StoredStreams(opened.corpus.keep(is_untold))
-        found = _lengths_of(replace(opened, stored=rest), lengths, look, {})
-        sizes[is_untold] = found[0]
-        for name, counts in carried.items():
-            counts[is_untold] = found[1][name]
-    return _one_each(sizes), carried
+        rest = replace(opened, stored=StoredStreams(opened.corpus.keep(is_untold)))
+        table[is_untold], _ = _table_of(rest, lengths, look, sizing, {})
+    carried = {
+        name: table[:, number] for number, name in enumerate(names) if defs[name].carried
+    }
+    return _one_each(table[:, sizing].max(1)), carried
 
 
-def _one_each(sizes: NDArray[np.uint32]) -> PassFindings:
-    """Return the sizes of maps that make one sequence of each, or none where the size is 0."""
-    return PassFindings((sizes > 0).astype(np.uint32), sizes[sizes > 0], {"several": False})
-
-
-def _lengths_of(
-    opened: OpenedMap, lengths: Lengths, look: FirstLook, heads: Mapping[str, int]
-) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]], NDArray[np.bool_]]:
-    """Return sizes and counts of sequences, and a mask of those whose heads are too short."""
-    function = lengths.of_heads if heads else lengths
+def _table_of(
+    opened: OpenedMap,
+    lengths: Lengths,
+    look: FirstLook,
+    sizing: list[int],
+    heads: Mapping[str, int],
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Return the lengths of all sequences, and a mask of those whose heads are too short."""
+    names, function = lengths.streams, lengths.of_heads if heads else lengths
     wanted = replace(opened.map, function=function, random=False, batched=False)
     asked = replace(opened, map=wanted)
-    found = partial(lengths_found, names=lengths.streams, are_cut=bool(heads))
-    task = partial(asked.task, asked.call(found, look.form))
+    call = asked.call(partial(lengths_found, names=names, are_cut=bool(heads)), look.form)
     how = f"{lengths.name}, of {heads}" if heads else lengths.name
-    words = _measured(opened, task, how, heads)
-    sizes, carried = _sizes_and_counts(
-        words.values, words.counts, lengths.streams, look.definitions
-    )
+    words = _measured(opened, partial(asked.task, call), how, heads)
+    table = np.zeros((len(words.counts), len(names)), np.uint32)
+    table[:, sizing] = 1  # places of damaged sequences on the timeline
+    is_told = words.counts > 1
+    told = words.values[np.repeat(is_told, words.counts)].reshape(-1, len(names) + 1)
+    table[is_told] = told[:, 1:] - np.uint32(1)
     firsts = words.values[np.cumsum(words.counts) - words.counts]
-    return sizes, carried, (words.counts == 1) & (firsts == UNKNOWN)
-
-
-def _sizes_and_counts(
-    found: NDArray[np.uint32],
-    counts: NDArray[np.uint32],
-    names: Sequence[str],
-    defs: StreamDefs,
-) -> tuple[NDArray[np.uint32], dict[str, NDArray[np.uint32]]]:
-    """Return sizes of sequences, and their counts of carried streams."""
-    for name in names:
-        if name not in defs:
-            raise ValueError(
-                f"size= says the length of {name!r}, the map makes: {', '.join(defs)}"
-            )
-    sizing = [name for name in sizing_streams(defs) if name in names]
-    if not sizing:
-        raise ValueError(
-            f"size= says lengths of {', '.join(names)}, none of which defines the size of a "
-            "sequence"
-        )
-    is_whole = counts > 1
-    lengths = dict.fromkeys(names, np.zeros(0, np.uint32))
-    words = found[np.repeat(is_whole, counts)].reshape(-1, len(names) + 1) - np.uint32(1)
-    for column, name in enumerate(names, 1):
-        lengths[name] = np.zeros(len(counts), np.uint32)
-        lengths[name][is_whole] = words[:, column]
-    sizes = np.max([lengths[name] for name in sizing], 0)
-    sizes[~is_whole] = 1  # their places on the timeline
-    carried = {name: one for name, one in lengths.items() if defs[name].carried}
-    return sizes, carried
+    return table, ~is_told & (firsts == UNKNOWN)
 
 
 def _declared_sizes(opened: OpenedMap, size_of: SizeOf) -> PassFindings:

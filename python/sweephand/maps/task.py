@@ -38,8 +38,8 @@ class OpenedMap:
         """The corpus that is mapped."""
         return self.stored.corpus
 
-    def call(self, look: Look, form: SampleForm) -> MapCall:
-        """Return the call of the map for a look at what it returns."""
+    def call(self, look: Look | None, form: SampleForm) -> MapCall:
+        """Return the call of the map, for its results or for a look at them."""
         context = KeyContext(self.opening.seed, self.map.name, self.map.version)
         return MapCall(self.map, form, context if self.map.random else None, look)
 
