@@ -213,13 +213,3 @@ def test_what_is_kept_is_compared_with_what_is_made_now(case: str, lines: Path) 
     assert opened(2.0 + 1e-6) == first or case == "sizes"  # processors sum in other orders
     with pytest.raises(sh.StaleError, match=r"where .* kept|other values of stream 'x'"):
         opened(3.0)
-
-
-def test_another_function_of_groups_is_another_split(lines: Path) -> None:
-    parts = [
-        sh.split(sh.open(lines), validation=0.5, by=by)[1]
-        for by in (lambda name: name[-1:], lambda name: name[-1:] + "")
-    ]
-    state = sh.MinibatchSource(parts[0]).state_dict()
-    with pytest.raises(sh.StateError, match="functions are"):
-        sh.MinibatchSource(parts[1]).load_state_dict(state)

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,26 @@ def test_a_size_that_differs_later_is_an_error() -> None:
     ):
         source.next_minibatch(100)
     assert str(raised.value.sequence).startswith("array__")
+
+
+WHOLE = [2, 2.0, np.int8(2), np.uint64(2), np.float32(2), np.array(2)]
+WRONG = [2.5, None, True, np.True_, "2", [2], np.array([2]), float("inf"), float("nan"), -1]
+WRONG += [2**32, 2**70, 1e300, Decimal(2), 2 + 0j]
+
+
+def test_a_told_size_is_a_whole_number_or_refused_with_map_and_sequence() -> None:
+    def first_two(sequence: dict[str, Any]) -> dict[str, Any]:
+        return {"x": sequence["x"][:2]}
+
+    def source(size: Any) -> sh.MinibatchSource:
+        corpus = sh.ArrayDeserializer({"x": [np.arange(5)] * 4})
+        return sh.MinibatchSource(corpus.map(first_two, name="cut", size=size), max_sweeps=1)
+
+    for told in WHOLE:
+        assert source(lambda sizes, key, told=told: told).next_minibatch(9).num_samples == 8
+    for told in WRONG:
+        with pytest.raises(ValueError, match=r"map 'cut' must return.*for 'array__0'"):
+            source(lambda sizes, key, told=told: told)
+    with pytest.raises(KeyError) as caught:
+        source(lambda sizes, key: sizes["y"])
+    assert caught.value.__notes__ == ["raised by size= of map 'cut', at sequence 'array__0'"]

@@ -137,17 +137,6 @@ def test_a_minibatch_of_many_sweeps_tells_each() -> None:
         assert source.next_minibatch(3)["sweep"].values.tolist() == [1000] * 3
 
 
-def test_joined_corpora_are_mapped_apart() -> None:
-    other = sh.ArrayDeserializer({"z": np.arange(60) * 10}, name="other")
-    mapped = corpus(3).map(functions.negate)
-    for pair in ([mapped, other], [other, mapped]):
-        with sh.MinibatchSource(pair, max_sweeps=1) as source:
-            for minibatch in source.minibatches(100):
-                firsts = [int(one[0]) for one in minibatch["x"].as_sequences()]
-                numbers = (minibatch["z"].values // 10).tolist()
-                assert firsts == [-int(X[number][0]) for number in numbers]
-
-
 def test_streams_may_go_and_come_and_change_their_type() -> None:
     def change(sequence: dict[str, Any]) -> dict[str, Any]:
         return {"half": sequence["x"].astype(np.float16), "picture": np.ones((3, 2, 2)), "n": 7}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,6 @@ _WORDS = {  # the stream, and what it has for a sample
 def _beside(
     streams: Sequence[StreamInfo], tokens: StreamInfo, name: str, option: str
 ) -> StreamInfo:
-    """Return the stream that tokens name by an option."""
     what = _WORDS[option][0]
     found = next((info for info in streams if info.name == name), None)
     if found is None:
@@ -104,13 +104,15 @@ def _masks_of(
             values, own = sequences[other.name].as_arrays()
             if option == "label_weights":
                 values = values.astype(np.float64)
-            _check(corpus, which, tokens, option, other, values, np.diff(own), np.diff(offsets))
+            refuse = partial(_error, corpus, which, other.name)
+            lengths, have = np.diff(offsets), np.diff(own)
+            _check(refuse, tokens.name, option, values, have, lengths)
             if option == "loss_mask":
                 is_on &= values != 0
             elif option == "parts":
-                is_on &= ~_part_starts(corpus, which, other, values, offsets)
+                is_on &= ~_part_starts(refuse, values, offsets)
             else:
-                weights = spread_weights(values, np.diff(own), np.diff(offsets))
+                weights = spread_weights(values, have, lengths)
         runs.append(runs_of(is_on, offsets, weights))
         counts[which] = runs[-1].counts
     joined = concat_masks(runs)  # as a pass is in storage order
@@ -118,11 +120,9 @@ def _masks_of(
 
 
 def _check(
-    corpus: StoredCorpus,
-    which: NDArray[np.uint64],
-    tokens: StreamInfo,
+    refuse: Refuse,
+    tokens: str,
     option: str,
-    other: StreamInfo,
     values: NDArray[Any],
     have: NDArray[np.int64],
     lengths: NDArray[np.int64],
@@ -134,13 +134,14 @@ def _check(
         is_bad = ~np.isfinite(values)
     if len(wrong := np.flatnonzero(is_wrong)):
         at = wrong[0]
-        reason = f"it has {have[at]} values for the {lengths[at]} samples of {tokens.name!r}"
-        raise _error(corpus, which[at], other, reason)
+        raise refuse(
+            at, f"it has {have[at]} values for the {lengths[at]} samples of {tokens!r}"
+        )
     if len(bad := np.flatnonzero(is_bad)):
         at = np.searchsorted(np.cumsum(have), bad[0], side="right")
         number = bad[0] - have[:at].sum()
         reason = f"the {_WORDS[option][-1]} of sample {number} is {values[bad[0]]}"
-        raise _error(corpus, which[at], other, reason)
+        raise refuse(at, reason)
 
 
 def runs_of(
@@ -172,11 +173,7 @@ def runs_of(
 
 
 def _part_starts(
-    corpus: StoredCorpus,
-    which: NDArray[np.uint64],
-    parts: StreamInfo,
-    values: NDArray[Any],
-    offsets: NDArray[np.int64],
+    refuse: Refuse, values: NDArray[Any], offsets: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return which samples are the first of a part that is not the first of its sequence."""
     is_within = np.ones(len(values), np.bool_)
@@ -187,15 +184,19 @@ def _part_starts(
     wrong = np.flatnonzero(descends & is_within)
     if len(wrong):
         number = np.searchsorted(offsets, wrong[0], side="right") - 1
-        raise _error(corpus, which[number], parts, "the numbers of its parts descend")
+        raise refuse(number, "the numbers of its parts descend")
     return starts & is_within
 
 
+Refuse = Callable[[Any, str], DataError]
+"""Returns the error of the sequence at a place of a batch, with a reason."""
+
+
 def _error(
-    corpus: StoredCorpus, number: np.uint64, stream: StreamInfo, reason: str
+    corpus: StoredCorpus, which: NDArray[np.uint64], stream: str, at: Any, reason: str
 ) -> DataError:
-    (name,) = corpus.ids.names(np.array([number], np.uint64))
-    return DataError(reason, stream=stream.name, sequence=name)
+    (name,) = corpus.ids.names(which[[at]])
+    return DataError(reason, stream=stream, sequence=name)
 
 
 _MOST_ITEMS = 2**32 - 2

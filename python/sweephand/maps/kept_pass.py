@@ -43,7 +43,6 @@ class PassFindings(NamedTuple):
 
     @classmethod
     def one_each(cls, values: NDArray[np.uint32], **facts: Any) -> PassFindings:
-        """Return one value of each sequence."""
         return cls(np.ones(len(values), np.uint32), values, facts)
 
 
@@ -81,7 +80,6 @@ class KeptPass:
         return None
 
     def keep(self, found: PassFindings) -> None:
-        """Keep the findings of the pass."""
         if not self._places or self._ledger.num_left < self._num_left:
             return
         others = len(self._files) - 1
@@ -139,14 +137,12 @@ class MeasuredSizes:
         self._sizes = [np.zeros(0, np.uint32)]
 
     def add(self, part: Measured) -> None:
-        """Add the sizes of the next sequences."""
         self._counts.append(np.array([len(own) for own in part.sizes], np.uint32))
         self._sizes.append(np.array([size for own in part.sizes for size in own], np.uint32))
         self.several = self.several or part.several
         self.is_clean = self.is_clean and part.is_clean
 
     def findings(self) -> PassFindings:
-        """Return all of them."""
         facts = {"several": self.several}
         return PassFindings(np.concatenate(self._counts), np.concatenate(self._sizes), facts)
 

@@ -164,7 +164,6 @@ class Expansion:
 
     @classmethod
     def of(cls, found: PassFindings) -> Expansion:
-        """Return those that were found."""
         return cls(found.counts[found.counts > 0], found.values, found.facts["several"])
 
     @cached_property
@@ -180,7 +179,6 @@ class Expansion:
         return np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
 
     def origins_of(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the stored sequences of the given mapped sequences."""
         return numbers if self.origins is None else self.origins[numbers]
 
     def parts_of(self, numbers: NDArray[np.uint64]) -> Sequence[tuple[int, int]] | None:
@@ -192,15 +190,12 @@ class Expansion:
         return list(zip(parts.tolist(), self.counts[origins].tolist(), strict=True))
 
     def sizing(self, stored: StoredCorpus) -> Sizing:
-        """Return the sizes of all, in the chunks of the stored sequences."""
         return Sizing.of(self.sizes, self.chunks(stored))
 
     def chunks(self, stored: StoredCorpus) -> _core.index.Starts:
-        """Return the first of every chunk."""
         return chunks_between(self.starts[stored.chunk_starts.offsets()])
 
     def corpus(self, stored: StoredCorpus, reader: Reader) -> StoredCorpus:
-        """Return the corpus of a reader's results."""
         if not self.several:
             return replace(stored, readers=[reader], chunks=None)
         order = stored.order

@@ -107,17 +107,17 @@ class TextClasses(KnownMap):
         self.names = None if names is None else list(names)
         self.name = f"classes of {stream}"
         if self.names is not None:
-            self.name = f"{self.name}: {_told(self.names)}"
+            text = "\0".join(self.names).encode(*_TEXT)
+            listed = ", ".join(self.names)[:_MOST_WORDS]
+            self.name += f": {listed} #{blake2b(text, digest_size=8).hexdigest()}"
             self._numbers = {name: number for number, name in enumerate(self.names)}
 
     def learned(self, corpus: Corpus, opening: OpenContext) -> TextClasses:
-        """Return the map with the names of the classes that a corpus has."""
         if self.names is not None:
             return self
         return TextClasses(self.stream, classes_of(corpus, self.stream, opening).names)
 
     def classes(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the names of the classes, by stream."""
         return {self.stream: tuple(self.names or ())}
 
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> dict[str, Any]:
@@ -186,12 +186,3 @@ def classes(stream: str, names: Sequence[str] | None = None) -> TextClasses:
     if not names or len(set(names)) < len(names):
         raise ValueError(f"names are those of the classes, one each, got {shown(names)}")
     return TextClasses(stream, names)
-
-
-def _told(names: Sequence[str]) -> str:
-    """Return the names in a few words, from which follows which they are."""
-    listed = ", ".join(names)
-    if len(listed) <= _MOST_WORDS and not any("," in name for name in names):
-        return listed
-    digest = blake2b("\0".join(names).encode("utf-8", "surrogateescape"), digest_size=8)
-    return f"{len(names)} #{digest.hexdigest()}"

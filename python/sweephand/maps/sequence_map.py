@@ -79,11 +79,9 @@ class SequenceMap:
 
     @property
     def classes(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of classes, by the stream that has their numbers."""
         return self.function.classes() if isinstance(self.function, KnownMap) else {}
 
     def declared(self, stream: str) -> Mapping[str, Any]:
-        """Return declarations of a stream: ``loss_mask``, ``parts`` or ``carried``."""
         return self.function.declared(stream) if isinstance(self.function, KnownMap) else {}
 
     def of_version(self, version: int) -> SequenceMap:
@@ -138,25 +136,19 @@ def make_map(
         streams=None if streams is None else choose_streams(streams, StreamDefs),
         size=size,
     )
-    return replace(made, versions=_versions_of(made, versions or {}))
-
-
-def _versions_of(
-    made: SequenceMap, given: Mapping[int, Callable[..., Any]]
-) -> tuple[SequenceMap, ...]:
-    if given and (made.size != "same" or made.cache):
+    if versions and (size != "same" or cache):
         raise ValueError(
             "what has other versions keeps sizes, so that plans stay, and is not kept itself: "
             "no size= or cache= with versions="
         )
-    found = []
-    for number, function in given.items():
-        version = check_int("a version", number, 0, 2**63)
-        check_function(f"version {version} of the map", function)
-        if version == made.version:
-            raise ValueError(f"version {version} is the one of the map itself")
-        found.append(replace(made, function=function, version=version, digest=""))
-    return tuple(found)
+    others = []
+    for number, one in (versions or {}).items():
+        number = check_int("a version", number, 0, 2**63)
+        check_function(f"version {number} of the map", one)
+        if number == version:
+            raise ValueError(f"version {number} is the one of the map itself")
+        others.append(replace(made, function=one, version=number, digest=""))
+    return replace(made, versions=tuple(others))
 
 
 def make_filter(
@@ -221,7 +213,6 @@ class StreamSequences(Sequence[Any]):
         return self._values[offsets[0] : offsets[-1]], offsets - offsets[0]
 
     def to_list(self) -> list[Any]:
-        """Return the samples of every sequence."""
         values, offsets = self._values, self._offsets
         if self._are_objects:
             return [_object_of(values[begin:end]) for begin, end in pairwise(offsets)]

@@ -35,7 +35,6 @@ class OpenedMap:
 
     @property
     def corpus(self) -> Corpus:
-        """The corpus that is mapped."""
         return self.stored.corpus
 
     def call(self, look: Look | None, form: SampleForm) -> MapCall:
@@ -76,7 +75,6 @@ class MapCall:
 
     @property
     def modules(self) -> list[str]:
-        """Modules that a process needs."""
         module = getattr(self.map.function, "__module__", None)
         return ["sweephand.maps.task", module or "builtins"]
 
@@ -121,7 +119,6 @@ class MapTask:
         return self.sequences, self.ids, self.sizes, self.parts, self.sweeps
 
     def part(self, begin: int, end: int) -> Self:
-        """Return the task for a part of the sequences."""
         return replace(
             self,
             sequences={name: values[begin:end] for name, values in self.sequences.items()},
@@ -132,7 +129,6 @@ class MapTask:
         )
 
     def do(self, progress: Progress) -> Any:
-        """Map the sequences."""
         seconds: list[float] = []
         calls = self._in_batches if self.call.map.batched else self._one_by_one
         return self.finish(calls(progress, seconds), seconds)
@@ -224,7 +220,6 @@ class MapTask:
 
     @property
     def _keys(self) -> list[Key]:
-        """Return the key of every sequence; none if the map takes none."""
         if self.call.context is None:
             return []
         return [Key(self.call.context, *one) for one in zip(self.sweeps, self.ids, strict=True)]
@@ -286,7 +281,6 @@ class MapTask:
         return wrapped
 
     def error(self, number: int, reason: str, stream: str | None = None) -> DataError:
-        """Return why the map is wrong at a sequence."""
         return DataError(f"{self.call.map} {reason}", stream=stream, sequence=self.ids[number])
 
 

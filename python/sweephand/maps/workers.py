@@ -185,7 +185,6 @@ class MapWorkers:
         return made + found
 
     def _note(self, pace: CallTimes, way: Way, made: list[Any]) -> None:
-        """Note who made results, and how long it took."""
         for one in made:
             pace.calls += one.calls
             pace.seconds += one.seconds

@@ -40,7 +40,6 @@ class Piece(NamedTuple):
     was_tried: bool = False  # a worker ended that had it
 
     def part(self, begin: int, end: int, *, was_tried: bool = False) -> Piece:
-        """Return a part of it."""
         number, first = self.place
         task = self.task.part(begin, end)
         return Piece(self.request, task, (number, first + begin), was_tried)
@@ -54,7 +53,6 @@ class ThreadWorker:
         self._carry_out = carry_out
 
     def do(self, task: Any) -> Any:
-        """Carry out a task."""
         return self._carry_out(task, self.progress)
 
     def close(self) -> None:
@@ -214,17 +212,14 @@ class Pool:
                 since, weight, allowed = max(slot.since, since), 1, _SILENT_SECONDS
                 reason = f"has a worker process that did not answer for {now - since:.1f} s"
             if now - since > self._limit * weight + allowed:
-                self._give_up(slot, piece, reason)
-
-    def _give_up(self, slot: Slot, piece: Piece, reason: str) -> None:
-        slot.late = slot.late or reason
-        if isinstance(slot.worker, ProcessWorker):
-            slot.worker.kill()
-        else:  # a thread cannot be ended: it is left to itself
-            slot.is_abandoned = True
-            self._slots.remove(slot)
-            self._lose(slot, piece, reason)
-            self._add_slot()
+                slot.late = slot.late or reason
+                if isinstance(slot.worker, ProcessWorker):
+                    slot.worker.kill()
+                else:  # a thread cannot be ended: it is left to itself
+                    slot.is_abandoned = True
+                    self._slots.remove(slot)
+                    self._lose(slot, piece, reason)
+                    self._add_slot()
 
     # -- by the threads of slots --
     def _work(self, slot: Slot) -> None:

@@ -85,7 +85,6 @@ class Progress:
         return cls(memory)
 
     def begin(self, number: int) -> None:
-        """Note that an item is begun."""
         _PLACE.pack_into(self._view, 0, number, time.monotonic())
 
     def end(self) -> float:
