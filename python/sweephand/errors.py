@@ -17,12 +17,7 @@ _LONGEST = 80  # characters of a value
 def printable(text: str, *, keep: str = "") -> str:
     r"""Return a text with everything escaped that a terminal would not just show.
 
-    Parameters
-    ----------
-    text : str
-        Bytes that are no text, as `os.fsdecode` keeps them in a name, become ``\xff``.
-    keep : str
-        Characters that stay, such as line ends in prose.
+    Bytes that are no text, as `os.fsdecode` keeps them, become ``\xff``; `keep` stays.
 
     Examples
     --------
@@ -78,14 +73,10 @@ class DataError(Exception):
     ----------
     reason : str
         The fault.
-    file : str, optional
-        The file of the fault.
-    offset : int, optional
-        Its place in the file, in bytes.
-    chunk : int, optional
-        The chunk that was read.
-    stream : str, optional
-        The stream that was decoded.
+    file, offset : str and int, optional
+        Its place, in bytes.
+    chunk, stream : int and str, optional
+        The chunk that was read, and the stream that was decoded.
     sequence : int or str, optional
         The sequence: its number in the chunk or file, or its id.
     line : int, optional
@@ -133,15 +124,14 @@ class DataError(Exception):
         sequence: int | None = None,
     ) -> Self:
         """Return the same error with facts of the caller added where they are unknown."""
-        reason, own_file, own_offset, chunk, stream, own_sequence, line = self.args
         return type(self)(
-            reason,
-            file if own_file is None else own_file,
-            offset if own_offset is None else own_offset,
-            chunk,
-            stream,
-            sequence if own_sequence is None else own_sequence,
-            line,
+            self.reason,
+            file if self.file is None else self.file,
+            offset if self.offset is None else self.offset,
+            self.chunk,
+            self.stream,
+            sequence if self.sequence is None else self.sequence,
+            self.line,
         )
 
     def __str__(self) -> str:
@@ -149,17 +139,13 @@ class DataError(Exception):
         where = [] if self.file is None else [printable(self.file)]
         if self.offset is not None:
             where.append(f"@ {self.offset}")
-        within = []
-        if self.line is not None:
-            within.append(f"line {self.line}")
-        if self.chunk is not None:
-            within.append(f"chunk {self.chunk}")
-        if self.stream is not None:
-            within.append(printable(f"stream '{self.stream}'"))
-        if self.sequence is not None:
-            within.append(printable(f"sequence {self.sequence}"))
+        stream = None if self.stream is None else f"'{self.stream}'"
+        places = (self.line, self.chunk, stream, self.sequence)
+        names = ("line", "chunk", "stream", "sequence")
+        named = zip(names, places, strict=True)
+        within = [f"{name} {place}" for name, place in named if place is not None]
         if within:
-            where.append(f"[{', '.join(within)}]")
+            where.append(printable(f"[{', '.join(within)}]"))
         reason = printable(self.reason, keep="\n\t")
         return f"{' '.join(where)}: {reason}" if where else reason
 
@@ -228,16 +214,12 @@ class LossScaleError(RuntimeError):
     ----------
     message : str
         The failure, with advice.
-    step : int
-        The step that raised it, counted from 1.
-    scale : float
-        The loss scale of that step.
+    step, scale : int and float
+        The step that raised it, counted from 1, and its loss scale.
     cause : str
         ``"inf"`` or ``"nan"``.
-    parameters : tuple of str
-        The first parameters whose gradient was not finite.
-    minibatch_ids : tuple of str
-        The sequences of the minibatch, as far as known.
+    parameters, minibatch_ids : tuple of str
+        The first parameters whose gradient was not finite, and the sequences, if known.
 
     Examples
     --------

@@ -38,8 +38,8 @@ def _varints(values: NDArray[np.integer]) -> bytes:
 
 def _field(number: int, content: bytes) -> bytes:
     size = len(content)
-    head = bytes([number << 3 | 2, size]) if size < 0x80 else b""
-    return (head or bytes([number << 3 | 2]) + _varints(np.array([size]))) + content
+    encoded = bytes([size]) if size < 0x80 else _varints(np.array([size]))
+    return bytes([number << 3 | 2]) + encoded + content
 
 
 def _encode_feature(key: str, value: Feature) -> bytes:
@@ -76,12 +76,7 @@ def encode_example(features: Mapping[str, Feature]) -> bytes:
     features : mapping of str to numbers, bytes or text, or arrays or lists of them
         Integers and booleans are stored as int64, unsigned ones above 2^63 - 1 with the same
         bits; floating-point numbers as float32; text in UTF-8. An array of any shape is stored
-        flat, in C order. An empty list is stored without a kind, which is read as one of any.
-
-    Raises
-    ------
-    ValueError
-        If a feature holds anything else, or several kinds.
+        flat, in C order. Anything else, and several kinds in a feature, are a ValueError.
 
     Examples
     --------
@@ -141,10 +136,9 @@ def write(
     path : path
         The file. It is there only when all of it has been written.
     examples : iterable of mappings or bytes
-        Each a record: what `encode_example` takes, or bytes to store as they are, such as
-        `encode_sequence_example` returns.
+        Each a record: what `encode_example` takes, or bytes to store as they are.
     compression : {None, "gzip", "zlib"}
-        How the whole file is compressed. Compressed files have no random access.
+        How the whole file is compressed; it then has no random access.
 
     Examples
     --------
