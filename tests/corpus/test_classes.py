@@ -43,37 +43,6 @@ def lines(folder: Path, count: int = 100) -> Path:
 
 
 @given(
-    st.lists(st.integers(-1, 4), min_size=20, max_size=200),
-    st.lists(
-        st.sampled_from([Fraction(1, 10), Fraction(1, 4), Fraction(1, 3)]),
-        min_size=1,
-        max_size=3,
-    ).filter(lambda shares: sum(shares) < 1),
-    st.integers(0, 2**64 - 1),
-)
-def test_every_part_has_its_share_of_every_class(
-    labels: list[int], given_shares: list[Fraction], seed: int
-) -> None:
-    shares = {f"part{n}": share for n, share in enumerate(given_shares)}
-    corpus = labelled(np.array(labels))
-    parts = sh.split(corpus, seed=seed, by="label", **shares)  # type: ignore[arg-type]
-    found: list[dict[str, Any]] = []
-    for part in parts:
-        try:
-            found.append(ids_and_labels(part))
-        except ValueError:  # nothing is left in it
-            found.append({})
-    together = [name for part in found for name in part]
-    assert sorted(together) == sorted(f"array__{n}" for n in range(len(labels)))
-    wanted = {"train": 1 - sum(shares.values()), **shares}
-    for part, share in zip(found, wanted.values(), strict=True):
-        assert abs(len(part) - share * len(labels)) <= len(shares)
-        of_class = Counter(part.values())
-        for label, count in Counter(labels).items():
-            assert abs(of_class[label] - share * count) < len(shares)
-
-
-@given(
     st.lists(st.integers(0, 6), min_size=20, max_size=60),
     st.lists(st.integers(1, 9), min_size=2, max_size=4),
     st.integers(0, 2**64 - 1),

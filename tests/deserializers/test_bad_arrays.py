@@ -21,40 +21,40 @@ def csr(indices: Any, indptr: Any, columns: int = 3) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("data", "kind", "message"),
+    ("data", "message"),
     [
-        (np.array([1, "a", None], object), TypeError, "'x' holds Python objects .dtype object"),
-        ([{}, {}], TypeError, "'x' holds Python objects"),
-        (np.zeros(2, [("a", "O")]), TypeError, "'x' holds Python objects"),
-        (np.float64(1), TypeError, "'x' must have a first axis of samples"),
-        ((F8, [0, 6], 3), TypeError, "a tuple is .values, offsets., got 3 items"),
-        ([[1, 2], [[3, 4]]], ValueError, r"sequence 1 has .* of shape \(2,\)"),
-        ([np.zeros((2, 3)), np.zeros((2, 4))], ValueError, r"shape \(4,\), sequence 0 has"),
-        ([np.zeros(2), np.zeros(2, "i4")], ValueError, "sequence 1 has int32"),
-        ([[[1], [1, 2]]], ValueError, "'x' cannot be read as an array"),
-        ([b"a", 1], TypeError, "sample 1 is int, where the first is bytes or str"),
-        ((F8, [0, 3, 2, 6]), ValueError, "offsets of sequence 1 are .*they must not descend"),
-        ((F8, [0, 3, 7]), ValueError, "offsets"),
-        ((F8, [1, 3, 6]), ValueError, "offsets"),
-        ((F8, []), ValueError, "offsets"),
-        ((F8, [0.0, 6.0]), ValueError, "offsets must be one row of integers, got float64"),
-        ((F8, [[0, 6]]), ValueError, r"one row of integers, got int64 of shape \(1, 2\)"),
-        ((F8, [0, 3, 3, 6]), ValueError, "sequence 1 has no sample in stream 'x'"),
-        ([[1.0], [], [2.0]], ValueError, "sequence 1 has no sample in stream 'x'"),
-        (np.empty(0), ValueError, "the corpus is empty: no sequences"),
-        (csr([0, 5], [0, 1, 2]), ValueError, r"'x' has a column index outside \[0, 3\)"),
-        (
-            csr([0, 1], [0, 2, 1, 2]),
-            ValueError,
-            "row offsets .* must not descend",
-        ),
-        ([csr([0], [0, 1]), csr([0], [0, 1], 4)], ValueError, "sequence 1 has 4 columns"),
+        (np.array([1, "a", None], object), "'x' holds Python objects .dtype object"),
+        ([{}, {}], "'x' holds Python objects"),
+        (np.zeros(2, [("a", "O")]), "'x' holds Python objects"),
+        (np.float64(1), "'x' must have a first axis of samples"),
+        ((F8, [0, 6], 3), "a tuple is .values, offsets., got 3 items"),
+        ([[1, 2], [[3, 4]]], r"sequence 1 has .* of shape \(2,\)"),
+        ([np.zeros((2, 3)), np.zeros((2, 4))], r"shape \(4,\), sequence 0 has"),
+        ([np.zeros(2), np.zeros(2, "i4")], "sequence 1 has int32"),
+        ([[[1], [1, 2]]], "'x' cannot be read as an array"),
+        ([b"a", 1], "sample 1 is int, where the first is bytes or str"),
+        ((F8, [0, 3, 2, 6]), "offsets of sequence 1 are .*they must not descend"),
+        ((F8, [0, 3, 7]), "offsets"),
+        ((F8, [1, 3, 6]), "offsets"),
+        ((F8, []), "offsets"),
+        ((F8, [0.0, 6.0]), "offsets must be one row of integers, got float64"),
+        ((F8, [[0, 6]]), r"one row of integers, got int64 of shape \(1, 2\)"),
+        ((F8, [0, 3, 3, 6]), "sequence 1 has no sample in stream 'x'"),
+        ([[1.0], [], [2.0]], "sequence 1 has no sample in stream 'x'"),
+        (np.empty(0), "the corpus is empty: no sequences"),
+        (csr([0, 5], [0, 1, 2]), r"'x' has a column index outside \[0, 3\)"),
+        (csr([0, 1], [0, 2, 1, 2]), "row offsets .* must not descend"),
+        ([csr([0], [0, 1]), csr([0], [0, 1], 4)], "sequence 1 has 4 columns"),
+        (np.ndarray((3,), "V0", buffer=b""), "'x' has elements of no bytes"),
+        (np.ndarray((3,), "U0", buffer=b""), "'x' has elements of no bytes"),
+        (np.empty((2**59, 0)), "of no elements"),
+        ((np.empty((2**59, 0)), np.arange(0, 2**59 + 1, 2**58)), r"at most 2\^32"),
+        ([np.empty((2**59, 0))], r"of no elements|at most 2\^32"),
     ],
+    ids=range(27),
 )
-def test_data_that_are_no_sequences_are_refused_by_name(
-    data: Any, kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
+def test_data_that_are_no_sequences_are_refused_by_name(data: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         sh.MinibatchSource(sh.ArrayDeserializer({"x": data}))
 
 
@@ -82,24 +82,3 @@ def test_an_array_with_gaps_between_its_elements_is_served_as_it_looks() -> None
         with sh.MinibatchSource(sh.ArrayDeserializer({"x": view}), randomize=False) as source:
             values = source.next_minibatch(len(view))["x"].values
         assert np.array_equal(values, view)
-
-
-@pytest.mark.parametrize("dtype", ["V0", "U0", "S0"])
-def test_elements_of_no_bytes_are_refused(dtype: str) -> None:
-    data = np.ndarray((3,), dtype, buffer=b"")
-    with pytest.raises(TypeError, match="'x' has elements of no bytes"):
-        sh.ArrayDeserializer({"x": data})
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        np.empty((2**59, 0)),
-        (np.empty((2**59, 0)), np.arange(0, 2**59 + 1, 2**58)),
-        [np.empty((2**59, 0))],
-    ],
-    ids=["rows", "offsets", "a list"],
-)
-def test_samples_without_elements_are_bounded(data: Any) -> None:
-    with pytest.raises(ValueError, match=r"of no elements|at most 2\^32"):
-        sh.ArrayDeserializer({"x": data})

@@ -30,20 +30,12 @@ def negative(rows: Any) -> Any:
     return {"a": [-value for value in rows["a"]]}
 
 
-def set_transform(dataset: Any) -> Any:
-    dataset.set_transform(negative)
-    return dataset
-
-
 @pytest.mark.parametrize(
     "transform",
     [
-        lambda dataset: dataset.with_transform(negative),
         lambda dataset: dataset.with_transform(
             negative, columns=["a"], output_all_columns=True
         ),
-        set_transform,
-        lambda dataset: dataset.with_transform(negative).select([2, 0]),
         lambda dataset: dataset.with_transform(negative).shuffle(seed=1),
     ],
 )

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from tests import extent
-from tests.read.thrift_edit import Message
 
 import sweephand as sh
 
@@ -54,41 +53,28 @@ def served(path: Path) -> list[list[object]]:
     ],
     ids=["usual", "second pages", "plain"],
 )
-def test_no_number_of_the_footer_that_is_off_by_one_changes_the_data(
+def test_no_byte_of_the_footer_that_is_off_changes_the_data(
     options: dict[str, Any], tmp_path: Path
 ) -> None:
+    """By two, as numbers are stored that are off by one."""
     path = tmp_path / "good.parquet"
     write_wide(path, **options)
     whole = served(path)
     content = path.read_bytes()
     begin = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    message = Message(content[begin:-8])
-    assert message.with_number((), 0) == content[begin:-8]
     silent = []
-    for place, number in extent.sample(list(message.numbers()), 60):
-        for wrong in (number - 1, number + 1):
-            footer = message.with_number(place, wrong)
+    for place in extent.sample(range(begin, len(content) - 8), 60):
+        for by in (-2, 2):
+            changed = bytearray(content)
+            changed[place] = (changed[place] + by) % 256
             other = tmp_path / "other.parquet"
-            size = len(footer).to_bytes(4, "little")
-            other.write_bytes(content[:begin] + footer + size + b"PAR1")
+            other.write_bytes(changed)
             try:
                 if served(other) != whole:
-                    silent.append((place, number, wrong))
+                    silent.append((place, by))
             except sh.DataError:
                 pass
     assert silent == []
-
-
-def test_a_row_group_that_loses_a_row_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    write_wide(path)
-    content = path.read_bytes()
-    begin = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    last_rows = (4, 1, 3)  # row groups, the last of them, its number of rows
-    footer = Message(content[begin:-8]).with_number(last_rows, 19)
-    path.write_bytes(content[:begin] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-    with pytest.raises(sh.DataError, match="row group 1 of 19 rows"):
-        served(path)
 
 
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
