@@ -10,7 +10,6 @@ import pytest
 from tests.model_events import ModelEvents, Unit
 
 import sweephand as sh
-from sweephand.events.event_file import renew
 
 CUT = [sh.Ragged(), sh.Padded(), sh.Packed(16), sh.Packed(8, split_long="split")]
 WHOLE = [sh.Bucketed([4, 9]), sh.TruncatedBPTT(4)]
@@ -202,26 +201,6 @@ def test_a_ban_of_what_was_made_into_several_means_all_of_them() -> None:
         assert minibatch.num_samples == 5
 
 
-def test_a_source_keeps_its_events_in_a_file(tmp_path: Any) -> None:
-    data = sh.ArrayDeserializer({"x": np.arange(100)})
-    kept = tmp_path / "run" / "events.json"
-    with source_of(data, sh.Ragged(), events=kept) as source:
-        assert not kept.exists()
-        source.events.ban(["array__7"], at=10)
-        source.events.skip(20, 40)
-        told = list(source.events), source.events.digest
-    assert [event.name for event in sh.events.load(kept)] == ["ban", "skip"]
-    with source_of(data, sh.Ragged(), events=kept) as source:
-        assert (list(source.events), source.events.digest) == told
-    kept.write_text('{"version": 1, "events": [{"event": "ban", "at": 1}]}')
-    with pytest.raises(ValueError, match=r"^[^ ]*events.json: its checksum") as caught:
-        source_of(data, sh.Ragged(), events=kept)
-    assert str(caught.value).count("events.json") == 1
-    with pytest.raises(ValueError, match=r"^[^ ]*events.json: [^ ].*fields at, ids") as caught:
-        renew(kept)
-    assert str(caught.value).count("events.json") == 1
-
-
 def test_what_cannot_be_written_to_the_file_has_not_happened(tmp_path: Any) -> None:
     data = sh.ArrayDeserializer({"x": np.arange(100)})
     kept = tmp_path / "run" / "events.json"
@@ -242,18 +221,6 @@ def test_what_cannot_be_written_to_the_file_has_not_happened(tmp_path: Any) -> N
         sh.events.Skip(at=20, stop=40),
         sh.events.Ban(at=10, ids=("array__12",)),
     ]
-
-
-def test_a_digest_tells_what_happens_when_and_not_when_it_was_added() -> None:
-    ban, skip = sh.events.Ban(at=5, ids=("array__1",)), sh.events.Skip(at=9, stop=12)
-    data = sh.ArrayDeserializer({"x": np.arange(100)})
-    digests = []
-    for events in ([ban, skip], [skip, ban], [ban], []):
-        with source_of(data, sh.Ragged(), events=events) as source:
-            digests.append(source.events.digest)
-    assert digests[0] == digests[1]
-    assert len(set(digests)) == 3
-    assert digests[3] == ""
 
 
 def test_a_copy_in_another_process_has_the_events() -> None:

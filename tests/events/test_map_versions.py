@@ -70,31 +70,6 @@ def test_what_is_drawn_is_of_the_version() -> None:
                 assert (changed[name] == value) == (name not in whole)
 
 
-def test_maps_of_maps_and_of_mixtures_change_by_themselves() -> None:
-    def add(sequence: Any) -> Any:
-        return {"x": sequence["x"] + 10**6}
-
-    def more(sequence: Any) -> Any:
-        return {"x": sequence["x"] + 2 * 10**6}
-
-    mixture = sh.Mixture({"a": corpus(), "b": corpus()}, {"a": 1, "b": 1})
-    mapped = mixture.map(once, name="add", versions={2: twice}).map(
-        add, name="outer", versions={5: more}
-    )
-    events = [
-        sh.events.MapVersion(at=AT, map="add", version=2),
-        sh.events.MapVersion(at=2 * AT, map="outer", version=5),
-        sh.events.MapVersion(at=3 * AT, map="add", version=1),
-    ]
-    with sh.MinibatchSource(mapped, events=events, max_samples=4 * AT) as source:
-        for minibatch in source.minibatches(30):
-            time = minibatch.nominal_time
-            inner = 2000 if AT <= time < 3 * AT else 1000
-            outer = 10**6 if time < 2 * AT else 2 * 10**6
-            for name, value in values_of(minibatch).items():
-                assert value == inner + outer + int(name.rpartition("__")[2])
-
-
 def test_what_is_no_version_is_refused() -> None:
     for options, why in (
         ({"version": 2, "versions": {2: twice}}, "is the one of the map itself"),

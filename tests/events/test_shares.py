@@ -60,36 +60,6 @@ def corpus(name: int, count: int = 3000) -> sh.ArrayDeserializer:
     return sh.ArrayDeserializer({"x": [np.full(n, i) for i, n in enumerate(lengths)]})
 
 
-LAYOUTS = [
-    sh.Ragged(),
-    sh.Packed(2, split_long="split"),
-    sh.Bucketed([8, 32]),
-    sh.TruncatedBPTT(4),
-]
-
-
-@pytest.mark.parametrize("randomize", [True, False])
-@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
-def test_weights_change_nothing_before_their_time_in_any_layout(
-    layout: sh.Layout, randomize: bool
-) -> None:
-    mixture = sh.Mixture({"a": corpus(1), "b": corpus(2)}, {"a": 1, "b": 1})
-    options: Any = {"layout": layout, "randomize": randomize, "max_samples": 60_000}
-    at = 9_000
-    event = sh.events.Weights(at=at, weights={"a": 1, "b": 3})
-    with (
-        sh.MinibatchSource(mixture, **options) as plain,
-        sh.MinibatchSource(mixture, **options, events=[event]) as source,
-    ):
-        both = itertools.zip_longest(source.minibatches(500), plain.minibatches(500))
-        change = next((one.nominal_time for one, other in both if one.ids != other.ids), None)
-        positions = source.corpus_positions(60_000)
-    if change is not None:
-        assert change + 500 >= at
-        assert positions["b"] == pytest.approx(change / 2 + 0.75 * (60_000 - change), abs=600)
-    assert change is not None or positions["b"] == pytest.approx(30_000, abs=50)
-
-
 def test_a_corpus_joins_and_leaves_by_its_weight() -> None:
     both = {"a": corpus(1), "b": corpus(2)}
     all_three = sh.Mixture({**both, "new": corpus(3)}, {"a": 1, "b": 1, "new": 0})
@@ -104,15 +74,3 @@ def test_a_corpus_joins_and_leaves_by_its_weight() -> None:
     assert counts[0] == 0
     assert counts[1] == pytest.approx(10_000, abs=60)
     assert counts[2] == pytest.approx(counts[1], abs=30)
-
-
-def test_nobody_s_share_is_refused() -> None:
-    mixture = sh.Mixture({"a": corpus(1), "b": corpus(2)}, {"a": 1, "b": 0})
-    with sh.MinibatchSource(mixture) as source:
-        for wrong, why in (
-            (lambda: source.events.weights({"a": 0, "b": 0}), "all weights"),
-            (lambda: source.events.weights({"a": 1}), "none for 'b'"),
-        ):
-            with pytest.raises(ValueError, match=why):
-                wrong()
-        assert len(source.events) == 0

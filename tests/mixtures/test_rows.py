@@ -1,7 +1,6 @@
 """Rows and buckets of a mixture keep sweeps and shares, whatever the sizes of its corpora."""
 
 import itertools
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,26 +185,6 @@ def test_rows_keep_sweeps_and_shares_whatever_the_sizes_of_corpora(
         for sequence_id in [ids[0] for ids in found.ids.values()]:
             times = [source.find(sequence_id, sweep) for sweep in range(6)]
             assert times == sorted(set(times))
-
-
-ANNEALED = [(0, {"a": 9, "b": 1}), (90_000, {"a": 1, "b": 9})]
-
-
-@pytest.mark.parametrize("weights", [{"a": 1, "b": 1}, ANNEALED], ids=["even", "annealed"])
-def test_one_sweep_s_worth_of_a_corpus_is_nearly_all_of_it(weights: Any) -> None:
-    sizes = {"a": uniform(1, 2000), "b": uniform(2, 3000)}
-    mixture = sh.Mixture(corpora_of(sizes), weights)
-    with sh.MinibatchSource(mixture, layout=sh.Packed(512), max_samples=10**6) as source:
-        low, high = 0, 10**6
-        while low < high:  # the first time at which so much of it is due
-            middle = (low + high) // 2
-            due = source.corpus_positions(middle)["a"] >= sum(sizes["a"])
-            low, high = (low, middle) if due else (middle + 1, high)
-        starts = itertools.takewhile(lambda m: m.nominal_time < low, source.minibatches(512))
-        ids = [sequence_id for minibatch in starts for sequence_id in minibatch.ids]
-    counts = Counter(one for one in ids if one.startswith("a/"))
-    assert len(counts) >= 0.99 * len(sizes["a"])
-    assert max(counts.values()) <= 2
 
 
 @pytest.mark.parametrize("seed", range(15))
