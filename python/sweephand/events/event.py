@@ -20,13 +20,7 @@ _MOST_IDS = 3  # that a summary names
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that changes the timeline from a nominal time on.
-
-    Attributes
-    ----------
-    at : int
-        Nominal time in samples. What begins before it is not changed.
-    """
+    """Something that changes the timeline from a nominal time on, in samples: `at`."""
 
     name: ClassVar[str] = ""
     in_any_order: ClassVar[bool] = False  # among all that happen at its time
@@ -61,11 +55,8 @@ class Event:
 class Ban(Event):
     """Sequences that are left out; they keep their place.
 
-    Attributes
-    ----------
-    ids : tuple of str
-        As `Minibatch.ids` has them; of what a sequence was made into, by frames or a map, the
-        id of the sequence means all.
+    `ids` are as `Minibatch.ids` has them; of what a sequence was made into, by frames or a map,
+    the id of the sequence means all.
     """
 
     name = "ban"
@@ -74,7 +65,6 @@ class Ban(Event):
 
     @property
     def summary(self) -> str:
-        """The first of the sequences."""
         more = len(self.ids) - _MOST_IDS
         first = ", ".join(self.ids[:_MOST_IDS])
         return f"{first} and {more:,} more" if more > 0 else first
@@ -92,13 +82,7 @@ class Ban(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Skip(Event):
-    """A span of nominal time of which nothing that begins there is delivered.
-
-    Attributes
-    ----------
-    stop : int
-        Where what is delivered begins again; the span begins at `at`.
-    """
+    """A span of nominal time, from `at` to `stop`: nothing that begins there is delivered."""
 
     name = "skip"
     in_any_order = True
@@ -106,7 +90,6 @@ class Skip(Event):
 
     @property
     def summary(self) -> str:
-        """The end of the span."""
         return f"to {self.stop:,}"
 
     def __post_init__(self) -> None:
@@ -119,34 +102,19 @@ Weight = int | float | Fraction
 
 @dataclass(frozen=True, kw_only=True)
 class Weights(Event):
-    """Other weights of a mixture.
-
-    Attributes
-    ----------
-    weights : dict, or list of (int, dict)
-        As `Mixture` takes them.
-    """
+    """Other weights of a mixture, as `Mixture` takes them."""
 
     name = "weights"
     weights: Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
 
     @property
     def summary(self) -> str:
-        """The weight of every corpus."""
         return " ".join(f"{name}={weight}" for name, weight in dict(self.weights).items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class MapVersion(Event):
-    """Another version of a map.
-
-    Attributes
-    ----------
-    map : str
-        Its name.
-    version : int
-        One that it has.
-    """
+    """Another version of a map, of those that it has."""
 
     name = "map_version"
     map: str
@@ -154,7 +122,6 @@ class MapVersion(Event):
 
     @property
     def summary(self) -> str:
-        """The name of the map and the version."""
         return f"{self.map} {self.version}"
 
     def __post_init__(self) -> None:

@@ -28,12 +28,7 @@ _VERSION = 1
 def load(path: str | os.PathLike[str]) -> list[Event]:
     """Return the events of a file that `save` or a source wrote.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no file.
-    ValueError
-        If it is of something else, damaged, or was edited without a new checksum.
+    ValueError if it is of something else, damaged, or was edited without a new checksum.
     """
     return _read(path, trusted=False)
 
@@ -68,8 +63,11 @@ class EventFile:
 
     def write(self, events: Iterable[Event]) -> None:
         """Replace the events of the file, at once."""
+        content = {"version": _VERSION, "events": [event.to_json() for event in events]}
+        sealed = {"version": _VERSION, "checksum": _checksum(content), **content}
+        text = json.dumps(sealed, indent=1, allow_nan=False) + "\n"
         with replaced_file(self.path) as file:
-            file.write(_to_text(events).encode())
+            file.write(text.encode())
 
 
 def append(event: Event, path: str | os.PathLike[str]) -> list[Event]:
@@ -81,10 +79,7 @@ def append(event: Event, path: str | os.PathLike[str]) -> list[Event]:
 
 
 def renew(path: str | os.PathLike[str]) -> list[Event]:
-    """Give a file that was edited by hand the checksum of its events, and return these.
-
-    FileNotFoundError if there is no file; ValueError if it is no list of events.
-    """
+    """Give a file that was edited by hand the checksum of its events, and return these."""
     with EventFile.changing(path) as file:
         events = _read(path, trusted=True)
         file.write(events)
@@ -97,13 +92,6 @@ def _read(path: str | os.PathLike[str], *, trusted: bool) -> list[Event]:
         return _from_text(Path(path).read_text(encoding="utf-8"), trusted=trusted)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
-
-
-def _to_text(events: Iterable[Event]) -> str:
-    """Return the text of a file of events."""
-    content = {"version": _VERSION, "events": [event.to_json() for event in events]}
-    sealed = {"version": _VERSION, "checksum": _checksum(content), "events": content["events"]}
-    return json.dumps(sealed, indent=1, allow_nan=False) + "\n"
 
 
 def _from_text(text: str, *, trusted: bool) -> list[Event]:

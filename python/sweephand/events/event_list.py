@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sweephand.errors import shown
-from sweephand.events.event import Event, event_of
+from sweephand.events.event import Event, MapVersion, event_of
 
 
 @dataclass(frozen=True)
@@ -67,23 +68,12 @@ class EventList:
     @property
     def map_versions(self) -> tuple[tuple[int, str, int], ...]:
         """The times from which on maps have other versions, ascending, with their names."""
-        if not self.events:
-            return ()
-        from sweephand.events.event import MapVersion
-
-        return tuple(
-            (one.at, one.map, one.version)
-            for one in self.in_time
-            if isinstance(one, MapVersion)
-        )
+        versions = (one for one in self.in_time if isinstance(one, MapVersion))
+        return tuple((one.at, one.map, one.version) for one in versions)
 
     @property
     def opening(self) -> list[bytes]:
         """The digests of the events that decide how a corpus is opened."""
-        if not self.events:
-            return []
-        from sweephand.events.event import MapVersion
-
         return [one.digest for one in self.events if isinstance(one, MapVersion)]
 
     @cached_property
@@ -107,26 +97,18 @@ class EventList:
                 return EventList(first[:number]), since
         return None
 
-    def overtaking(self, fingerprint: str, position: int) -> Event | None:
-        """Return the first event that was added since and changes the time before a state.
-
-        The state has the `fingerprint` and was taken at the position.
-        """
-        found = self.split(fingerprint)
-        since = found[1] if found else []
-        return since[0] if since and since[0].at < position else None
-
     def difference(self, fingerprint: str, position: int) -> str:
         """Explain why a state cannot go on with these events; "" if it can.
 
         Events that were added since may change nothing before its position.
         """
-        if self.split(fingerprint) is None:
+        found = self.split(fingerprint)
+        if found is None:
             count = fingerprint.partition(" ")[0]
             if count.isdecimal() and len(self) < int(count):
                 return f"there are {count} in the state and {len(self)} here"
             return f"the first {count} here are other ones than those in the state"
-        early = self.overtaking(fingerprint, position)
+        early = next((one for one in found[1] if one.at < position), None)
         if early is None:
             return ""
         return (
@@ -141,26 +123,16 @@ def digest_of(events: Iterable[Event]) -> str:
     Bans and skips of one time do the same in any order, and so they have one digest. Of all
     others of one time the order decides what is served.
     """
-    ordered = sorted(events, key=_place_in_digest)
-    if not ordered:
-        return ""
-    from hashlib import blake2b  # only here, as it loads OpenSSL
 
-    digest = blake2b(digest_size=16)
-    for event in ordered:
-        digest.update(event.at.to_bytes(8, "little") + event.digest)
-    return digest.hexdigest()
+    def place(event: Event) -> tuple[int, bool, bytes]:
+        return event.at, not event.in_any_order, event.digest if event.in_any_order else b""
 
-
-def _place_in_digest(event: Event) -> tuple[int, bool, bytes]:
-    return event.at, not event.in_any_order, event.digest if event.in_any_order else b""
+    parts = [one.at.to_bytes(8, "little") + one.digest for one in sorted(events, key=place)]
+    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest() if parts else ""
 
 
 def events_given(given: object) -> tuple[tuple[Event, ...], Path | None]:
-    """Return the events that a source is given, and the file where they are kept, if any.
-
-    TypeError or ValueError if it is given something else.
-    """
+    """Return the events that a source is given, and the file where they are kept, if any."""
     if given is None:
         return (), None
     if isinstance(given, str | os.PathLike):

@@ -31,11 +31,9 @@ class Contents:
 
     keys: Keys  # key of a stream to its number in the batch and its info
     layout: Layout
-    ids: SequenceIds  # of the sequences
-    # of the minibatches; those that came from another process do not know it
-    origin: Origin | None = None
-    # of the labels of a minibatch that has no stream of them
-    unlabelled: LabelKind = LabelKind.SAMPLES
+    ids: SequenceIds
+    origin: Origin | None = None  # unknown to minibatches that came from another process
+    unlabelled: LabelKind = LabelKind.SAMPLES  # of minibatches that have no stream of labels
 
     def only(self, batch: _core.engine.Batch, keys: Keys) -> tuple[_core.engine.Batch, Self]:
         """Return the pickled form of one minibatch, with only these streams."""

@@ -76,10 +76,9 @@ def kind_without_stream(
 ) -> LabelKind:
     """Return the kind of labels where no stream holds them.
 
-    They are the next tokens of the size-defining stream, which is the one that says that it is
-    or else the first with a length of its own; its samples if it holds no tokens, or if all
-    sequences have one sample. Of a stream with a loss mask they are those on which a loss is
-    taken.
+    They are the next tokens of the size-defining stream, or else of the first with a length of
+    its own, and on those a loss mask says; its samples if it holds no tokens, or if all
+    sequences have one sample.
     """
     if corpus.num_samples == corpus.num_sequences:
         return LabelKind.SAMPLES

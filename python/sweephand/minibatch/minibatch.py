@@ -110,15 +110,9 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def torch(self, device: object = None, non_blocking: bool = False) -> Tensors:
         """Return the streams as tensors, on a CPU over the same memory.
 
-        Parameters
-        ----------
-        device : torch device or str, optional
-            Where they are wanted; by default the device that `next_minibatch` was given, or the
-            CPU. For a CUDA device the data go through pinned memory.
-        non_blocking : bool
-            Return before the copy to the device has ended.
-
-        See also `sweephand.torch.tensors_of`.
+        They come to the device, by default that of `next_minibatch`, or the CPU; to a CUDA
+        device through pinned memory, and with `non_blocking` before the copy has ended. See
+        also `sweephand.torch.tensors_of`.
         """
         from sweephand.torch import tensors_of
 
@@ -261,7 +255,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def provide_label(self) -> list[tuple[Any, tuple[int, ...]]]:
-        """(name, shape of `MinibatchData.asarray`) of the stream "labels", if it is there."""
+        """The same of the stream "labels", if it is there."""
         return [(key, data.dense_shape) for key, data in self.items() if name_of(key) == LABELS]
 
     @property

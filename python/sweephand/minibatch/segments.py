@@ -55,7 +55,7 @@ class Segments:
         return np.where(self.firsts > 0, -self.firsts, columns)
 
     def numbers(self, shape: tuple[int, ...]) -> NDArray[np.int32]:
-        """Return the segment of its row that each cell of a dense array holds, from 1; or 0."""
+        """Return the segment of its row that each cell holds, from 1; or 0."""
         rows = self.begins // max(1, shape[1])
         before = offsets_of(np.bincount(rows, minlength=shape[0]))
         return self._spread(np.arange(len(rows)) - before[rows] + 1, shape)
@@ -103,11 +103,7 @@ class Segments:
 
 
 class SequenceParts:
-    """Parts of the sequences of a share, in the order of their samples.
-
-    Made of the number that a stream gives each sample, and of where sequences begin, and the
-    end.
-    """
+    """Parts of the sequences of a share, by the number that a stream gives each sample."""
 
     def __init__(self, numbers: NDArray[Any], offsets: NDArray[np.int64]) -> None:
         begins = np.zeros(len(numbers), np.bool_)
@@ -124,10 +120,7 @@ class SequenceParts:
 def repeat_last(
     boundaries: NDArray[np.integer], capacity: int | None, more: int = 0
 ) -> NDArray[np.int32]:
-    """Return boundaries as int32, those of exactly `capacity` + `more` sequences.
-
-    The last ones are empty. Without a capacity there are as many as were found.
-    """
+    """Return boundaries as int32; with a capacity, of exactly that and `more` sequences."""
     as_int32: NDArray[np.int32] = boundaries.astype(np.int32)
     if capacity is None:
         return as_int32

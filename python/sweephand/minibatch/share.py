@@ -78,9 +78,9 @@ class Share:
     def global_label_weight(self) -> float:
         """Weight of the labels over all workers: the divisor of a sum of weighted losses.
 
-        It is planned as `global_num_label_samples` is, which it equals without
-        ``StreamDef(label_weights=...)``: in float64 and from left to right, of every sequence
-        or piece, then of these by nominal time; so to the bit for any number of workers.
+        It equals `global_num_label_samples` without ``StreamDef(label_weights=...)``, and is
+        summed in float64 from left to right, of every sequence or piece, then of these by
+        nominal time: to the bit the same for any number of workers.
         """
         if self._labels is LabelKind.MASKED:
             return self._plan.counted.label_weight
