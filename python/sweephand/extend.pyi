@@ -38,11 +38,11 @@ from sweephand.corpus.columns import offsets_of as offsets_of
 from sweephand.corpus.columns import runs as runs
 from sweephand.corpus.corpus import Corpus as Corpus
 from sweephand.corpus.corpus import StoredCorpus as StoredCorpus
+from sweephand.corpus.derived import join as join
 from sweephand.corpus.given_data import is_picture as is_picture
 from sweephand.corpus.ids import GivenIds as GivenIds
 from sweephand.corpus.ids import SequenceIds as SequenceIds
 from sweephand.corpus.ids import ShardIds as ShardIds
-from sweephand.corpus.join import join as join
 from sweephand.corpus.ledger import Ledger as Ledger
 from sweephand.corpus.objects import object_text as object_text
 from sweephand.corpus.objects import objects_column as objects_column

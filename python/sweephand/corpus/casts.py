@@ -19,17 +19,6 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.errors import ArgumentTypeError
 
-_ELEMENT_TYPES: dict[str, _core.base.ElementType] = {
-    "bool": _core.base.ElementType.bool_,
-    **{
-        name: getattr(_core.base.ElementType, name)
-        for name in (
-            *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-            *("float16", "bfloat16", "float32", "float64"),
-        )
-    },
-}
-
 # Of Python's own scalars; "i" is for integers with and without a sign.
 _KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c", str: "U", bytes: "S"}
 _LISTS = {list, tuple}
@@ -39,7 +28,8 @@ _KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "text", "S"
 @lru_cache(maxsize=256)  # most of the time goes into the name of a dtype
 def element_type(dtype: np.dtype[Any]) -> _core.base.ElementType:
     """Return the core's number type for a dtype; unknown types are copied as bytes."""
-    return _ELEMENT_TYPES.get(dtype.name, _core.base.ElementType.opaque)
+    name = "bool_" if dtype == np.bool_ else dtype.name
+    return _core.base.ElementType.__members__.get(name, _core.base.ElementType.opaque)
 
 
 def as_dtype(wanted: object) -> np.dtype[Any]:
@@ -86,13 +76,7 @@ def as_array(what: str, data: object) -> NDArray[Any]:
 
 
 def unmasked(what: object, data: object) -> object:
-    """Return a masked array as the array that it is, if none of its elements is masked.
-
-    Raises
-    ------
-    ValueError
-        If one is.
-    """
+    """Return a masked array as the array that it is; ValueError if an element is masked."""
     # Without importing it, which takes long: who passes a masked array has it imported.
     if "numpy.ma" not in sys.modules or not isinstance(data, np.ma.MaskedArray):
         return data
@@ -221,14 +205,9 @@ def _from_torch(what: str, tensor: Any) -> NDArray[Any]:
         import ml_dtypes  # NumPy has no bfloat16 of its own
 
         # Viewed as integers of the same size, which NumPy can share.
-        return np.asarray(tensor.view(dtype=_torch_int16(tensor)).numpy()).view(
-            ml_dtypes.bfloat16
-        )
+        shared = tensor.view(dtype=sys.modules["torch"].int16)
+        return np.asarray(shared.numpy()).view(ml_dtypes.bfloat16)
     return np.asarray(tensor.numpy())
-
-
-def _torch_int16(tensor: Any) -> Any:
-    return __import__(type(tensor).__module__.partition(".")[0]).int16
 
 
 def whole_number(given: object) -> int | None:

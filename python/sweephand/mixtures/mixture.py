@@ -17,7 +17,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.base.checks import check_int
 from sweephand.corpus.corpus import Corpus, ShareChange
-from sweephand.corpus.join import join
+from sweephand.corpus.derived import join
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.array import SourceData, deserializers_of, single_corpus
 from sweephand.deserializers.deserializer import DerivedDeserializer, Deserializer

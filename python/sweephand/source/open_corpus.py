@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.join import join
+from sweephand.corpus.derived import frames, join
 from sweephand.corpus.ledger import Ledger
 from sweephand.layouts.attention import costs_of_items
 from sweephand.maps import MapWorkers, OpenContext
@@ -111,9 +111,8 @@ def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
         )
     if not layout.cuts_sequences:
         return corpus
-    from sweephand.corpus.frames import frames
 
-    return frames(corpus, ledger)
+    return corpus.each(lambda one: frames(one, ledger))
 
 
 def _settle_singles(
