@@ -41,13 +41,6 @@ class Step(NamedTuple):
         Those that observers add, by name, such as ``gradient_noise_scale``.
     gradient_norm : float or None
         Of the mean gradient, unclipped and without a loss scale; None if not measured.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> step = sh.train.Step(1, 64, 64, 32.0, None, True, 0.01, 0.001)
-    >>> step.loss / step.num_samples
-    0.5
     """
 
     step: int
@@ -69,22 +62,14 @@ class Record:
     Attributes
     ----------
     kind : {"training", "summary", "validation", "test", "change", "event"}
-        Averages of a few minibatches; of all since the last summary; of a pass over validation
-        data; over test data. A changed value, such as the learning rate. An event.
+        Averages of a few minibatches, of all since the last summary, of validation and of test
+        data; a changed value, such as the learning rate; an event.
     step, samples : int
         Training steps and label samples since the start.
     figures : dict
-        For averages: ``loss`` and ``metric`` per label sample, ``num_samples``; of training
-        also ``num_steps``, ``num_skipped``, which are left out of the averages,
-        ``samples_per_second`` and ``waiting``, the share of the time that passed outside of the
-        trainer, and the figures that observers add. For an event ``message``.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> record = sh.train.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100})
-    >>> record.figures["loss"]
-    0.5
+        For averages ``loss`` and ``metric`` per label sample, ``num_samples``; of training also
+        ``num_steps``, ``num_skipped``, ``samples_per_second``, ``waiting``, the share of the
+        time outside of the trainer, and those of observers. For an event ``message``.
     """
 
     kind: RecordKind
@@ -114,21 +99,17 @@ def tracker_figures(record: Record) -> dict[str, float | int]:
 
 @dataclass
 class Averages:
-    """Averages of training steps."""
+    """Averages of training steps; of those that were applied for losses and metrics."""
 
-    # all steps, and those among them that were skipped
     num_steps: int = 0
     num_skipped: int = 0
     num_samples: int = 0  # label samples of all steps
-    # those of steps that were applied: of these are the losses and metrics
-    num_averaged: int = 0
-    # sums; the metric is None if there is none
-    loss: float = 0.0
+    num_averaged: int = 0  # those of steps that were applied
+    loss: float = 0.0  # a sum
     metric: float | None = None
     seconds: float = 0.0
     waited_seconds: float = 0.0
-    # the figures that observers add, as the last step has them
-    others: Mapping[str, float] = field(default_factory=dict)
+    others: Mapping[str, float] = field(default_factory=dict)  # of observers, in the last step
 
     def update(self, step: Step) -> None:
         """Add a step."""
@@ -204,10 +185,7 @@ class Observer:
         """Receive a step as soon as it is taken, skipped steps included."""
 
     def figures(self, step: Step, norms: PartNorms | None) -> Mapping[str, float]:
-        """Return figures of a step for all observers, in `Step.figures` and in averages.
-
-        Norms are those of the step's sub-minibatches, if this observer wanted them.
-        """
+        """Return figures of a step for all observers; norms if this one wanted them."""
         return {}
 
     def update(self, step: Step) -> None:
@@ -376,10 +354,7 @@ class StepReporter:
         return [one.state_dict() if one in self.observers else {} for one in self._given]
 
     def restore(self, states: Sequence[Mapping[str, Any]], steps: int) -> None:
-        """Go back to the moment after `steps`, with the states of worker 0's observers.
-
-        Those without a state start afresh.
-        """
+        """Go back to the moment after `steps`, with the states of worker 0's observers."""
         is_first = self._model.workers.rank == 0
         for i, one in enumerate(self._given):
             if one in self.observers and (is_first or one.is_shared):
@@ -409,10 +384,7 @@ class StepReporter:
                 one.stepped(taken)
 
     def add(self, outcome: Outcome, step: Step) -> None:
-        """Report a step, or the previous step while results of this step are on their way.
-
-        The loss and metric of the step are filled in from the outcome.
-        """
+        """Report a step, or the previous step while results of this step are on their way."""
         if isinstance(outcome.loss, float):
             self._report(outcome, step)
         else:

@@ -46,23 +46,17 @@ def check_keys(what: str, state: object, wanted: Collection[str]) -> None:
         raise StateError(f"the state of {what} lacks {', '.join(sorted(missing))}")
 
 
-def read_count(name: str, value: object) -> int:
-    """Return a count: an int of at least 0."""
-    return check_int(name, value, 0, 2**63)
-
-
 def decode(kind: Any, value: Any, name: str = "it") -> Any:
     """Return a value of a type that `asdict` and JSON have taken apart; the name is for errors.
 
-    Types are dataclasses with such fields, numbers (an int is a count), flags, texts, lists,
-    tuples, mappings from text, literals, and any of these or None. What is of another type
-    raises TypeError, ValueError or KeyError: `reading` makes them a `StateError`.
+    What is of another type raises an error of which `reading` makes a `StateError`; an int is a
+    count.
     """
     outer, inner = get_origin(kind) or kind, get_args(kind)
     if NoneType in inner:
         return None if value is None else decode(inner[0], value, name)
     if kind is int:
-        return read_count(name, value)
+        return check_int(name, value, 0, 2**63)
     if kind is float:
         return check_number(name, value)
     if kind is bool:

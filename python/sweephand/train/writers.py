@@ -286,11 +286,6 @@ class TensorBoardProgressWriter(PeriodicWriter):
         The folder of the event file.
     rank : int, optional
         This worker's number: it writes. By default worker 0 alone writes.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> writer = sh.TensorBoardProgressWriter(freq=10, log_dir="runs/first")  # doctest: +SKIP
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sweephand.base.checks import check_choice, check_int, check_number
 from sweephand.errors import ArgumentTypeError, StateError
 from sweephand.train.learners.arrays import Cause, Findings
-from sweephand.train.states import check_keys, read_count, reading
+from sweephand.train.states import check_keys, decode, reading
 
 Quantity: TypeAlias = Literal["gradient_norm", "loss"]
 Refill: TypeAlias = Literal["clean step", "growth"]
@@ -179,18 +179,7 @@ CAUSES: tuple[CauseName, ...] = ("ok", "inf", "nan", "nan", "outlier")
 
 
 class StepResult:
-    """The outcome of one step, whose attributes wait for an accelerator when they are read.
-
-    Examples
-    --------
-    >>> import numpy as np, sweephand as sh
-    >>> learner = sh.numpy.SGD({"w": np.zeros(2, np.float32)}, 0.1)
-    >>> optimizer = sh.LossScaleOptimizer(learner, initial_scale=8)
-    >>> loss = optimizer.get_scaled_loss(1.0)
-    >>> result = optimizer.update([np.float32([np.inf, 1])], 1)
-    >>> result.applied, result.cause, result.scale_used, result.scale_next
-    (False, 'inf', 8.0, 4.0)
-    """
+    """The outcome of one step, whose attributes wait for an accelerator when they are read."""
 
     def __init__(self, read: Callable[[], StepNumbers], findings: Findings) -> None:
         self._read = read
@@ -530,7 +519,7 @@ def read_guard_state(judge: Judge, state: Mapping[str, Any]) -> StepNumbers:
     first, rule = judge.first(), judge.settings
     with reading("a loss scale"):
         scale = scale_number("the scale", state["scale"])
-        counts = {name: float(read_count(name, state[name])) for name in COUNTS}
+        counts = {name: float(decode(int, state[name], name)) for name in COUNTS}
         settings = dict(state["settings"])
     if rule.dynamic:
         scale = min(max(scale, rule.min_scale), rule.max_scale)

@@ -211,7 +211,7 @@ class NumpyOptimizers(Optimizers):
         return [_written(*pair) for pair in zip(gradients, arrays, strict=True)], findings
 
     def clip(self, divisor: float) -> None:
-        """Divide the gradients that are kept, on their way into the step."""
+        """Divide the gradients that are kept."""
         for learner in self._learners:
             learner.clip(divisor)
 

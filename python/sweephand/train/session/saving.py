@@ -57,13 +57,6 @@ class CheckpointConfig:
     keep_last : int, optional
         Number of the newest checkpoints to keep, 1 by default. The one of the last accepted
         epoch is kept too, those of other runs are never removed.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> config = sh.CheckpointConfig("runs/first", frequency=(10, "minibatch"), keep_last=2)
-    >>> config.restore
-    'auto'
     """
 
     filename: str | Path | None
@@ -149,7 +142,8 @@ class Saving(Activity):
 
     def is_due(self) -> bool:
         """Return True if the present moment is to be saved."""
-        return (self.is_to_accept or super().is_due()) and self.run.is_healthy
+        is_wanted = self.is_to_accept or super().is_due()
+        return is_wanted and all(one.is_healthy for one in self.run.activities)
 
     def act(self) -> None:
         """Begin to save the present moment."""
@@ -205,7 +199,8 @@ class Saving(Activity):
         """Save and exit after a signal; due activities are done after the restore."""
         assert self.store is not None  # else no signal is heard
         self._wait()
-        snapshot = self.run.last_healthy or self.run.capture_session()
+        healthy = filter(None, (one.last_healthy for one in self.run.activities))
+        snapshot = next(healthy, None) or self.run.capture_session()
         self._write(self.store, self._next_number(self.store), snapshot)
         self._wait()
         self.run.announce(f"preempted at {self.run.count('sample')} samples, all is saved")

@@ -100,10 +100,7 @@ class MinibatchFeed:
     """
 
     def __init__(
-        self,
-        trainer: Trainer,
-        preemption: Preemption,
-        watch: Callable[[], object],
+        self, trainer: Trainer, preemption: Preemption, watch: Callable[[], object]
     ) -> None:
         self._trainer = trainer
         self._workers = trainer.model.workers
@@ -136,13 +133,9 @@ class MinibatchFeed:
                 num_samples = self._trainer.count_local_label_samples(minibatch)
         except Exception as caught:
             error = caught
-        is_first = self._workers.rank == 0
+        seconds = int(time.monotonic() - self._started) if self._workers.rank == 0 else 0
         counts, self._is_preempted = self._workers.agree(
-            [
-                num_samples,
-                getattr(minibatch, "num_sequences", 0),
-                int(time.monotonic() - self._started) if is_first else 0,
-            ],
+            [num_samples, getattr(minibatch, "num_sequences", 0), seconds],
             error=error,
             stop=self._preemption.is_requested,
             minibatch=minibatch,
@@ -167,9 +160,8 @@ class GoBack(Exception):
 class Activity:
     """Something that a session does at a frequency, or with every step.
 
-    It is due when progress has passed one or several multiples of the frequency since it was
-    done, once for all of them; and if it is final at the end, unless it was just done.
-    Minibatches are not cut at the multiples. An activity that a user gives to a session is
+    It is due when progress has passed multiples of the frequency since it was done; and if it
+    is final at the end, unless it was just done. An activity that a user gives to a session is
     bound to its run when the session is made.
 
     Attributes
@@ -388,16 +380,6 @@ class TrainingRun:
             return left
         return size if planned.num_sequences <= left else int(planned.sizes[:left].sum())
 
-    @property
-    def is_healthy(self) -> bool:
-        """True if no activity objects to the present moment."""
-        return all(one.is_healthy for one in self.activities)
-
-    @property
-    def last_healthy(self) -> Snapshot | None:
-        """The last healthy moment, if the present moment is not."""
-        return next(filter(None, (one.last_healthy for one in self.activities)), None)
-
     def measured(self, step: Step) -> None:
         """Add a step to the averages, and pass it on to the activities."""
         for one in self.averages.values():
@@ -465,7 +447,7 @@ class TrainingRun:
         self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
 
     def capture_session(self) -> Snapshot:
-        """Return a snapshot of this moment with the states of activities, for checkpoints."""
+        """Return a snapshot for checkpoints, with the states of activities."""
         snapshot = self.capture()
         session = snapshot.state["session"] = {"seconds": self.feed.seconds}
         for activity in self.activities:
@@ -514,10 +496,7 @@ def check_source(name: str, value: Any) -> None:
 
 
 def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> StepSchedule[int]:
-    """Return a schedule of minibatch sizes; lists and texts count the session's epochs.
-
-    ValueError is raised if there are several sizes, and one epoch is all.
-    """
+    """Return a schedule of minibatch sizes; lists and texts count the session's epochs."""
     if isinstance(mb_size, StepSchedule):
         return mb_size
     if isinstance(mb_size, Schedule):
@@ -528,7 +507,6 @@ def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> StepSc
     if epoch_size == INFINITELY_REPEAT:
         raise ValueError(
             f"mb_size={mb_size!r} has a size for each epoch, but with "
-            "epoch_size=INFINITELY_REPEAT there is only one: give epoch_size, or "
-            "minibatch_size_schedule(..., epoch_size)"
+            "epoch_size=INFINITELY_REPEAT there is only one"
         )
     return replace(schedule, epoch_size=None if epoch_size == FULL_DATA_SWEEP else epoch_size)

@@ -43,15 +43,6 @@ class CrossValidationConfig:
         all are 0 without a source. If it returns False, training ends.
     max_samples : int, optional
         Label samples.
-
-    Examples
-    --------
-    >>> import numpy as np, sweephand as sh
-    >>> held_out = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
-    >>> source = sh.MinibatchSource(held_out, max_sweeps=1)
-    >>> config = sh.CrossValidationConfig(source, frequency=(1, "sweep"), minibatch_size=1024)
-    >>> config.frequency  # cv_config=config of a training_session
-    (1, 'sweep')
     """
 
     minibatch_source: MinibatchSource | None = None
@@ -88,14 +79,6 @@ class TestConfig:
         Read from its position to its end, and then put back.
     minibatch_size : int
         In samples.
-
-    Examples
-    --------
-    >>> import numpy as np, sweephand as sh
-    >>> held_out = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
-    >>> config = sh.TestConfig(sh.MinibatchSource(held_out, max_sweeps=1), minibatch_size=1024)
-    >>> config.minibatch_size  # test_config=config of a training_session
-    1024
     """
 
     __test__ = False  # pytest collects classes named Test...
@@ -257,13 +240,6 @@ class LearningRateControl:
         training.
     min_learning_rate : float
         A rate below it, in the unit of its schedule, ends training; so does one below 1e-12.
-
-    Examples
-    --------
-    >>> import sweephand as sh
-    >>> control = sh.LearningRateControl(reduce_if_improve_less_than=0.01, continue_reduce=True)
-    >>> control.load_best  # lr_control=control of a training_session
-    True
     """
 
     reduce_if_improve_less_than: float = 0.0
@@ -280,14 +256,6 @@ class LearningRateControl:
                 raise ValueError(f"{name} must be at least 0, got {value!r}")
 
 
-class Decision(NamedTuple):
-    """The decision at the end of an epoch."""
-
-    is_rejected: bool
-    factor: float
-    ends_training: bool
-
-
 @dataclass
 class RateController:
     """Decides about the learning rate, epoch by epoch."""
@@ -296,13 +264,8 @@ class RateController:
     factor: float = 1.0  # what rates were multiplied by since that epoch
     is_reducing: bool = False  # after every epoch
 
-    def note(self, value: float) -> None:
-        """Accept an epoch without a decision, while the schedules still set the rate."""
-        if not math.isnan(value):
-            self.previous = value
-
-    def decide(self, value: float, settings: LearningRateControl) -> Decision:
-        """Return the decision for the value of an epoch."""
+    def decide(self, value: float, settings: LearningRateControl) -> tuple[bool, float, bool]:
+        """Return if an epoch is rejected, the factor of rates, and if training ends."""
         previous = self.previous
         is_first = math.isinf(previous)
         improvement = math.inf if is_first else previous - value
@@ -319,10 +282,10 @@ class RateController:
             self.is_reducing = settings.continue_reduce
         elif not is_first and improvement > settings.increase_if_improve_more_than * previous:
             factor = INCREASE
-        if not is_rejected:
-            self.note(value)
+        if not (is_rejected or is_nan):
+            self.previous = value
         self.factor = self.factor * factor if is_rejected else 1.0
-        return Decision(is_rejected, factor, ends)
+        return is_rejected, factor, ends
 
 
 @dataclass(frozen=True)
@@ -380,7 +343,8 @@ class RateControl(Activity):
         if self.run.has_last_rates:
             self._decide(value)
         else:
-            self._controller.note(value)
+            if not math.isnan(value):
+                self._controller.previous = value
             self._saving.is_to_accept = self._settings.load_best
 
     def outlive(self, error: FloatingPointError) -> None:
@@ -408,9 +372,8 @@ class RateControl(Activity):
 
     def _decide(self, value: float) -> None:
         """Accept or reject an epoch, and change the rates."""
-        decision = self._controller.decide(value, self._settings)
-        factor = decision.factor
-        if decision.is_rejected:
+        is_rejected, factor, ends = self._controller.decide(value, self._settings)
+        if is_rejected:
             self.run.restore(self._saving.recall())
             self._saving.is_to_accept = False
             factor = self._controller.factor
@@ -419,7 +382,7 @@ class RateControl(Activity):
         else:
             self._saving.is_to_accept = self._settings.load_best
         self.run.multiply_rates(factor)
-        if decision.ends_training:
+        if ends:
             self.ended = "the loss stopped improving a second time"
         elif self.run.rate < max(self._settings.min_learning_rate, LOWEST_RATE):
             self.ended = f"the learning rate {self.run.rate:g} is below its floor"
