@@ -36,8 +36,13 @@ from sweephand.train.checkpoint import (
 from sweephand.train.learners.learner import Clock, Clocks, Restored
 from sweephand.train.records import Figures, Observer, RecordKind, Step, StepReporter
 from sweephand.train.states import check_keys, decode, reading
-from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
-from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
+from sweephand.train.trainer.trained_model import (
+    Data,
+    NumpyLearner,
+    NumpyModel,
+    Outcome,
+    TrainedModel,
+)
 from sweephand.train.trainer.workers import on_first
 
 DEFAULT_LABEL_STREAM = "labels"
