@@ -188,15 +188,12 @@ def test_two_bytes_of_no_type_are_a_bfloat16_where_it_is_declared(path: Path) ->
     wanted = np.arange(6).astype(ml_dtypes.bfloat16).reshape(3, 2)
     streams = sh.StreamDefs(x=sh.StreamDef(dtype="bfloat16"))
     np.save(path, wanted)
-    np.savez(path.with_suffix(".npz"), x=wanted)
-    for corpus in (
-        sh.NpyDeserializer({"x": path}, streams),
-        sh.open(path.with_suffix(".npz"), streams),
-    ):
-        with sh.MinibatchSource(corpus, randomize=False) as source:
-            found = source.next_minibatch(3)["x"].values
-        assert found.dtype == wanted.dtype
-        assert found.tobytes() == wanted.tobytes()
+    with sh.MinibatchSource(
+        sh.NpyDeserializer({"x": path}, streams), randomize=False
+    ) as source:
+        found = source.next_minibatch(3)["x"].values
+    assert found.dtype == wanted.dtype
+    assert found.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("second", ["<i8", ">i4", "<U2"])

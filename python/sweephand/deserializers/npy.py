@@ -153,13 +153,6 @@ class NpyDeserializer(Deserializer):
         return brief(names, self._infos, self._num_sequences)
 
 
-def open_arrays(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    """Return the corpus of arrays."""
-    streams = streams_at(files)
-    definitions = wanted.definitions(streams)
-    return NpyDeserializer(only_chosen(streams, definitions), definitions, wanted.chunk_size)
-
-
 def streams_at(paths: Sequence[AnyPath]) -> dict[str, Column]:
     """Return the streams of files and folders, by the names of the files."""
     files = [file for path in paths for file in files_at(path, "*.npy")]
@@ -201,12 +194,6 @@ def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
         raise ValueError(f"{path}: no tokens are cut in archives")
     arrays = _load(path)
     definitions = wanted.definitions(with_offsets(dict(arrays)))
-    for stream, definition in definitions.items():
-        field = definition.field or stream
-        if field in arrays:
-            served = served_dtype(stream, arrays[field].dtype, definition, str(path))
-            if served.name == "bfloat16":
-                arrays[field] = arrays[field].view(served)
     data = only_chosen(with_offsets(arrays), definitions)
     return ArrayDeserializer(data, definitions, chunk_size=wanted.chunk_size, name=path.name)
 
@@ -318,7 +305,7 @@ def open_column(stream: str, given: Column, definition: StreamDef) -> FileColumn
     headers = [read_header(file) for file in files]
     stored, shape = headers[0].dtype, headers[0].shape[1:]
     for file, header in zip(files, headers, strict=True):
-        dtype = served_dtype(stream, header.dtype, definition, file.path, header.shape)
+        dtype = _served_dtype(stream, header.dtype, definition, file.path, header.shape)
         if (header.dtype, header.shape[1:]) != (stored, shape):
             raise DataError(
                 f"it has samples of {header.dtype} of shape {header.shape[1:]}, others of "
@@ -343,12 +330,12 @@ def open_column(stream: str, given: Column, definition: StreamDef) -> FileColumn
     return FileColumn(column, files, np.array(pieces, np.uint64), None if is_same else stored)
 
 
-def served_dtype(
+def _served_dtype(
     stream: str,
     stored: np.dtype[Any],
     definition: StreamDef,
     path: str,
-    shape: tuple[int, ...] | None = None,
+    shape: tuple[int, ...],
 ) -> np.dtype[Any]:
     """Return the dtype of an array as it is served; that of texts is object.
 
@@ -357,7 +344,7 @@ def served_dtype(
     if shape == ():
         raise DataError("the file holds a single number, not an array of samples", path)
     if stored.kind in "SU":
-        if shape is not None and len(shape) > 1:
+        if len(shape) > 1:
             raise DataError(
                 f"it has several texts in a row: shape {shape}", path, stream=stream
             )

@@ -20,9 +20,15 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import chunks_between
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.corpus.streams import StreamsLike, choose_streams
+from sweephand.corpus.streams import StreamsLike, choose_streams, only_chosen
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.npy import NpyHeader, has_magic, open_arrays, read_row_header
+from sweephand.deserializers.npy import (
+    NpyDeserializer,
+    NpyHeader,
+    has_magic,
+    read_row_header,
+    streams_at,
+)
 from sweephand.deserializers.open_path import Wanted
 from sweephand.deserializers.units.records import FileColumn, read_columns
 from sweephand.errors import DataError
@@ -268,7 +274,9 @@ def open_numbers(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
 def open_rows(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     """Return the corpus of ``.npy`` files: of arrays, or of tokens cut into documents."""
     if not wanted.are_documents:
-        return open_arrays(files, wanted)
+        streams = streams_at(files)
+        defined = wanted.definitions(streams)
+        return NpyDeserializer(only_chosen(streams, defined), defined, wanted.chunk_size)
     return _open_tokens([one for path in files for one in files_at(path, "*.npy")], wanted)
 
 

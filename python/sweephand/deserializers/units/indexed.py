@@ -428,10 +428,6 @@ class RowRun:
         return self.end - self.begin
 
 
-ReadRun = tuple[RowRun, int, list[ColumnData] | None]
-"""Rows, about their memory, and their streams that were read; None if they are lost."""
-
-
 class RunDeserializer(IndexedDeserializer):
     """Serve rows that a format counts, and reads run by run."""
 
@@ -463,12 +459,11 @@ class RunDeserializer(IndexedDeserializer):
             units.append(part.end)
             scan.rows.append(len(part))
             scan.num_bytes.append(num_bytes)
-            for name in () if columns else unread:
-                lengths[name].append(np.zeros(len(part), np.int64))
-            for name, column in zip(unread, columns or (), strict=False):
-                lengths[name].append(column.lengths)
-                if name not in found.kinds and column.num_samples:
-                    scan.kinds[name] = SampleType.of(column)
+            none = np.zeros(len(part), np.int64)
+            for at, name in enumerate(unread):
+                lengths[name].append(columns[at].lengths if columns else none)
+                if columns and name not in found.kinds and columns[at].num_samples:
+                    scan.kinds[name] = SampleType.of(columns[at])
             advance(file.size * len(part) // int(found.borders[-1]))
         if len(units) <= units[-1]:  # else each is a row
             scan.facts["units"] = units
@@ -484,7 +479,7 @@ class RunDeserializer(IndexedDeserializer):
 
     def _read_all(
         self, file: SourceFile, found: KnownRows, unread: Sequence[str], scan: UnitScan
-    ) -> Iterator[ReadRun]:
+    ) -> Iterator[tuple[RowRun, int, list[ColumnData]]]:
         """Read the units of a file, with the memory of each; what is lost has no columns."""
         borders = np.asarray(found.borders, np.int64)
         is_filled = np.diff(borders) > 0
@@ -495,11 +490,11 @@ class RunDeserializer(IndexedDeserializer):
         is_lost[scan.damaged_rows] = True
         is_measured = np.isscalar(found.run_bytes) and len(unread) == len(self.definitions)
 
-        def read(first: int, stop: int) -> Iterator[ReadRun]:
+        def read(first: int, stop: int) -> Iterator[tuple[RowRun, int, list[ColumnData]]]:
             begin, end = borders[[first, stop]].tolist()
             run = RowRun(file, found.facts, begin, end, unread, scan.kinds)
             num_bytes = int(starts[stop] - starts[first])
-            columns: list[ColumnData] | None = None
+            columns: list[ColumnData] = []
             try:
                 if unread and not is_lost[begin:end].all():
                     columns, wrong = self.read_rows(run)
@@ -512,7 +507,7 @@ class RunDeserializer(IndexedDeserializer):
                         yield from read(at, at + 1)
                     return
                 scan.add_error(error.within(file=file.path), range(begin, end))
-            if columns is not None and is_measured:
+            if columns and is_measured:
                 num_bytes = sum(one.num_bytes for one in columns)
             yield run, num_bytes, columns
 

@@ -14,7 +14,7 @@ import errno
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import pairwise
 from struct import error as StructError
 from types import MappingProxyType
@@ -30,7 +30,7 @@ from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import StoredReader
 from sweephand.corpus.sizes import Sizing, chunks_between
-from sweephand.errors import DataError
+from sweephand.errors import DataError, some_of
 from sweephand.files.index_file import Index, Scan
 from sweephand.files.source_file import SourceFile, empty_corpus
 
@@ -129,13 +129,9 @@ class SampleType:
         are_numbers = not (self.are_bytes or other.are_bytes)
         return are_numbers and replace(other, dtype=self.dtype) == self
 
-    def to_fact(self) -> list[Any]:
-        """Return it as JSON."""
-        return [self.dtype, self.shape, self.is_ragged, self.is_sparse]
-
     @classmethod
     def from_fact(cls, fact: Sequence[Any]) -> Self:
-        """Read the JSON of `to_fact`."""
+        """Read the JSON of a tuple of all."""
         dtype, shape, *flags = fact
         return cls(dtype, tuple(shape), *flags)
 
@@ -192,25 +188,17 @@ class UnitScan:
         }
         for name in streams:
             parts = [np.empty(0, np.int64), *self.lengths.get(name, [])]
-            counted = sum(map(len, parts))
-            if self.lengths.get(name) and counted != sum(self.rows):
-                raise DataError(
-                    f"there are {counted} rows, not {sum(self.rows)} as of others",
-                    file.path,
-                    stream=name,
-                )
-            if any(part.size and part.max() > _MOST_SAMPLES for part in parts):
-                raise DataError(
-                    f"a sequence has at most {_MOST_SAMPLES} samples",
-                    file.path,
-                    stream=name,
-                    sequence=int(np.concatenate(parts).argmax()),
-                )
-            arrays[f"lengths of {name}"] = np.concatenate(
-                parts, dtype=np.uint32, casting="unsafe"
-            )
+            lengths = np.concatenate(parts, dtype=np.int64, casting="unsafe")
+            if len(parts) > 1 and len(lengths) != sum(self.rows):
+                reason = f"there are {len(lengths)} rows, not {sum(self.rows)} as of others"
+                raise DataError(reason, file.path, stream=name)
+            if (longest := int(lengths.max(initial=0))) > _MOST_SAMPLES:
+                reason = f"the sequence has {longest} samples, and {_MOST_SAMPLES} at most"
+                row = int(lengths.argmax())
+                raise DataError(reason, file.path, stream=name, sequence=row)
+            arrays[f"lengths of {name}"] = lengths.astype(np.uint32)
         facts = {
-            "kinds": {name: kind.to_fact() for name, kind in self.kinds.items()},
+            "kinds": {name: astuple(kind) for name, kind in self.kinds.items()},
             "errors": [error.args for error in self.errors],
             "is_cut": self.is_cut,
             "format": self.facts,
@@ -221,11 +209,9 @@ class UnitScan:
 def known_fields(guess: Callable[[], Iterable[str]]) -> str:
     """Return the list of known fields, as the end of a message."""
     try:
-        names = list(guess())
+        return f", there are: {some_of(list(guess()), _MAX_NAMED)}"
     except DataError:  # the first file has none
         return ""
-    listed = ", ".join(names[:_MAX_NAMED])
-    return f", there are: {listed}{', ...' if len(names) > _MAX_NAMED else ''}"
 
 
 def common_types(
