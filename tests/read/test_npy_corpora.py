@@ -26,21 +26,11 @@ def sequences(corpus: sh.Deserializer) -> list[Any]:
 
 
 @pytest.mark.parametrize(("options", "wanted"), CUT)
-def test_an_array_of_tokens_is_cut_as_bare_numbers_are(
-    tmp_path: Path, options: Any, wanted: Any
-) -> None:
-    TOKENS.tofile(tmp_path / "bare.bin")
-    np.save(tmp_path / "a.npy", TOKENS)
-    assert sequences(sh.open(tmp_path / "bare.bin", dtype="uint16", **options)) == wanted
-    assert sequences(sh.open(tmp_path / "a.npy", **options)) == wanted
-    assert sequences(sh.RawTokensDeserializer(tmp_path / "a.npy", **options)) == wanted
-    store = pytest.importorskip("fsspec").filesystem("memory")
-    store.put(str(tmp_path / "a.npy"), "/npy-tokens/a.npy")
-    assert sequences(sh.open("memory://npy-tokens/a.npy", index=None, **options)) == wanted
-
-
-@pytest.mark.parametrize(("options", "wanted"), CUT)
 def test_shards_of_tokens_are_one_corpus(tmp_path: Path, options: Any, wanted: Any) -> None:
+    TOKENS.tofile(tmp_path / "bare.bin")
+    assert sequences(sh.open(tmp_path / "bare.bin", dtype="uint16", **options)) == wanted
+    (tmp_path / "bare.bin").unlink()
+    store = pytest.importorskip("fsspec").filesystem("memory")
     for number in range(3):
         np.save(tmp_path / f"part-{number}.npy", TOKENS)
     for place in (tmp_path, f"{tmp_path}/*.npy", f"{tmp_path}/part-{{0..2}}.npy"):
@@ -50,17 +40,8 @@ def test_shards_of_tokens_are_one_corpus(tmp_path: Path, options: Any, wanted: A
         assert source.sequence_ids(0, 1) == ["part-0.npy__0"]
         again = sh.open(place, **options)  # by the index that is kept
         assert sequences(again) == 3 * wanted
-
-
-def test_offsets_tell_documents_of_arrays(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", TOKENS)
-    np.save(tmp_path / "ends.npy", [3, 9])
-    corpus = sh.RawTokensDeserializer(tmp_path / "a.npy", offsets=tmp_path / "ends.npy")
-    assert sequences(corpus) == [TOKENS[:3].tolist(), TOKENS[3:].tolist()]
-    np.save(tmp_path / "ends.npy", [3, 10])
-    corpus = sh.RawTokensDeserializer(tmp_path / "a.npy", offsets=tmp_path / "ends.npy")
-    with pytest.raises(sh.DataError, match="ends with token 10, and there are 9"):
-        sequences(corpus)
+    store.put(str(tmp_path / "part-0.npy"), "/npy-tokens/a.npy")
+    assert sequences(sh.open("memory://npy-tokens/a.npy", index=None, **options)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -108,9 +89,6 @@ def test_arrays_that_are_not_alike_are_no_sequences_of_one_stream(tmp_path: Path
     np.save(tmp_path / "b.npy", np.zeros((2, 5)))
     with pytest.raises(ValueError, match="must have the same number of sequences"):
         sh.open(tmp_path)
-    files = [tmp_path / "a.npy", tmp_path / "b.npy"]
-    with pytest.raises(sh.DataError, match=r"samples of float64 of shape \(5,\), others"):
-        sh.NpyDeserializer({"x": files})
 
 
 def test_a_store_of_zarr_in_an_archive_is_no_npz(tmp_path: Path) -> None:
