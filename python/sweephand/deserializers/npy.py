@@ -337,10 +337,7 @@ def _served_dtype(
     path: str,
     shape: tuple[int, ...],
 ) -> np.dtype[Any]:
-    """Return the dtype of an array as it is served; that of texts is object.
-
-    Two bytes of no type are a bfloat16 if it is declared, as NumPy stores it so.
-    """
+    """Return the dtype of an array as it is served; that of texts is object."""
     if shape == ():
         raise DataError("the file holds a single number, not an array of samples", path)
     if stored.kind in "SU":
@@ -349,6 +346,7 @@ def _served_dtype(
                 f"it has several texts in a row: shape {shape}", path, stream=stream
             )
         return np.dtype(object)
+    # As NumPy stores a bfloat16, which must be declared.
     is_bare = stored.str == "|V2" and not (stored.names or stored.shape)
     if is_bare and definition.dtype is not None:
         wanted = np.dtype(definition.dtype)
@@ -366,21 +364,16 @@ def _served_dtype(
 
 
 def _with_offsets(stream: str, column: ColumnData, file: SourceFile) -> ColumnData:
-    """Return a column with the offsets of a file: mapped if they are many, else in memory.
-
-    Only those of a local file that are stored as they are used need no copy.
-    """
+    """Return a column with the offsets of a file: mapped if they are many, else in memory."""
     header = read_row_header(file)
     is_plain = header.dtype == np.int64 and header.offset % header.dtype.itemsize == 0
     is_large = header.shape[0] > MANY_SEQUENCES and not column.is_bytes
     mapped = None
     if is_large and is_plain and isinstance(file, LocalFile):
         mapped = _core.read.MappedOffsets.map(file.listed(), header.offset, header.shape[0])
-    if mapped is None:
+    if mapped is None:  # or the file cannot be mapped
         loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
-        offsets = np.ascontiguousarray(loaded, dtype=np.int64)
-    else:
-        offsets = mapped.array
+    offsets = np.ascontiguousarray(loaded, np.int64) if mapped is None else mapped.array
     column = replace(
         column, sample_offsets=offsets, mapped_offsets=mapped, offsets_file=file.path
     )

@@ -215,11 +215,8 @@ class RawTokensDeserializer(TokenFiles):
 
     def _ends_in(self, number: int) -> NDArray[np.int64]:
         """Return where the sequences of a file end, in tokens."""
-        file, begin, item = (
-            self.files[number],
-            _begin_of(self.files[number]),
-            self._dtype.itemsize,
-        )
+        file, item = self.files[number], self._dtype.itemsize
+        begin = _begin_of(file)
         count = (file.size - begin) // item
         if self._length is not None:
             return np.append(np.arange(self._length, count, self._length), count)[:count]
