@@ -286,7 +286,15 @@ class _Rows:
                 padded[begin:], self.form, len(self.names), list(wanted), _PIECE_BYTES
             )
             texts = dict(zip(wanted, (bytes_column(*own) for own in cells), strict=True))
-            columns, wrong = self._streams(texts)
+            columns: list[ColumnData] = []
+            wrong: dict[int, tuple[str | None, str]] = {}  # by row a stream, and its fault
+            for name, field in self.fields.items():
+                column, reasons = texts[self.names.index(field)], dict[int, str]()
+                if (dtype := self.types[name]) is not None:
+                    column, reasons = read_numbers(column, dtype)
+                columns.append(column)
+                for row, reason in reasons.items():
+                    wrong.setdefault(row, (name, f"the field {field!r} {reason}"))
             wrong |= {row: (None, f"the row is damaged: {why}") for row, why in damage.items()}
             for row, (stream, reason) in sorted(wrong.items()):
                 errors[num_rows + row] = DataError(
@@ -302,22 +310,6 @@ class _Rows:
             num_lines += int(lines[-1])
         # One after the other, so that no more than one is there twice.
         return [concat_columns([part.pop(0) for part in parts]) for _ in self.fields], errors
-
-    def _streams(
-        self, texts: Mapping[int, ColumnData]
-    ) -> tuple[list[ColumnData], dict[int, tuple[str | None, str]]]:
-        """Return the streams of columns of text, and by row a stream and its fault."""
-        columns = []
-        wrong: dict[int, tuple[str | None, str]] = {}
-        for name, field in self.fields.items():
-            column = texts[self.names.index(field)]
-            dtype = self.types[name]
-            if dtype is not None:
-                column, reasons = read_numbers(column, dtype)
-                for row, reason in reasons.items():
-                    wrong.setdefault(row, (name, f"the field {field!r} {reason}"))
-            columns.append(column)
-        return columns, wrong
 
 
 def _type_of(guessed: str, definition: StreamDef) -> np.dtype[Any] | None:

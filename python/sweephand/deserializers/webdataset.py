@@ -157,7 +157,7 @@ class WebDatasetDeserializer(RecordDeserializer):
         for row, offset, reason in samples.faults:
             found.faults.setdefault(row, DataError(fsdecode(reason), offset=offset))
         for name, field in self.fields.items():
-            _Members(samples, self.definitions[name], field).add(found, name)
+            _add_stream(found, name, field, self.definitions[name], samples)
         return found
 
     def _kind_of(self, stream: str) -> SampleType | None:
@@ -195,66 +195,55 @@ def is_tar(look: Look) -> bool:
     return _core.formats.is_tar_header(head) or head == bytes(_BLOCK)
 
 
-class _Members:
-    """One field of all samples of an archive."""
+def _add_stream(
+    found: FoundRecords, name: str, field: str, definition: StreamDef, samples: Any
+) -> None:
+    """Add one field of all samples; errors of members become faults of their samples."""
+    member, decoding, key = _decoding_of(field)
+    offsets, sizes, heads, starts = samples.field(member)
+    content, cuts = heads.tobytes(), starts.tolist()
+    wrong: dict[int, str] = {}
+    kind: SampleType | None = None
 
-    def __init__(self, samples: Any, definition: StreamDef, field: str) -> None:
-        self._member, self._decoding, self._key = _decoding_of(field)
-        self._keys = samples.keys if self._decoding == "key" else []
-        self._definition = definition
-        self._offsets, self._sizes, heads, starts = samples.field(self._member)
-        self._heads: bytes = heads.tobytes()
-        self._starts = starts.tolist()
+    def head_of(row: int) -> bytes:
+        head: bytes = content[cuts[row] : cuts[row + 1]]
+        return head
 
-    def add(self, found: FoundRecords, name: str) -> None:
-        """Add the stream; errors of members become faults of their samples."""
-        wrong: dict[int, str] = {}
-        kind: SampleType | None = None
-        if self._decoding == "key":
-            each: NDArray[np.int64] = np.arange(len(self._keys) + 1)
-            found.held[name] = column_of_bytes(self._keys, each)
-            kind = SampleType.of(found.held[name]) if self._keys else None
-        elif self._decoding in ("number", "json"):
-            values = [self._parsed(row, wrong) for row in range(len(self._offsets))]
-            field = JsonField(self._definition.sample_shape or (), self._definition.dtype)
-            found.held[name], faults = field.convert(values)
-            wrong = faults | wrong
-            kind = field.kind
-        else:
-            begins, sizes = self._offsets.astype(np.int64), self._sizes.astype(np.int64)
-            is_there = begins > 0
-            if self._decoding == "npy":
-                heads = {row: self._head(row) for row in np.flatnonzero(is_there).tolist()}
-                wanted = self._definition.sample_shape
-                kind, wrong = pass_heads(heads, _npy_head, wanted, begins, sizes)
-            elif is_there.any():
-                kind = SampleType("bytes", is_ragged=True)
-            found.places[name] = np.stack([begins, np.where(is_there, sizes, -1)], axis=1)
-        if kind is not None:
-            found.samples[name] = kind
-        for row, reason in wrong.items():
-            lost = DataError(
-                f"the member {self._member!r} {reason}",
-                offset=int(self._offsets[row]),
-                stream=name,
-            )
-            found.faults.setdefault(row, lost)
-
-    def _parsed(self, row: int, wrong: dict[int, str]) -> Any:
-        if not self._offsets[row]:
-            return LACKING
-        head = self._head(row)
+    def parsed(row: int) -> Any:
+        head = head_of(row)
         try:
-            if len(head) < self._sizes[row]:
-                size = self._sizes[row]
-                raise ValueError(f"has {size} bytes; at most {len(head)} are decoded")
-            return _number(head) if self._key is None else _member(head, self._key)
+            if len(head) < sizes[row]:
+                raise ValueError(f"has {sizes[row]} bytes; at most {len(head)} are decoded")
+            return _number(head) if key is None else _member(head, key)
         except (ValueError, RecursionError) as error:
             wrong[row] = f"{error}"
             return LACKING
 
-    def _head(self, row: int) -> bytes:
-        return self._heads[self._starts[row] : self._starts[row + 1]]
+    if decoding == "key":
+        each: NDArray[np.int64] = np.arange(len(samples.keys) + 1)
+        found.held[name] = column_of_bytes(samples.keys, each)
+        kind = SampleType.of(found.held[name]) if samples.keys else None
+    elif decoding in ("number", "json"):
+        values = [parsed(row) if at else LACKING for row, at in enumerate(offsets)]
+        own = JsonField(definition.sample_shape or (), definition.dtype)
+        found.held[name], faults = own.convert(values)
+        wrong, kind = faults | wrong, own.kind
+    else:
+        begins, num_bytes = offsets.astype(np.int64), sizes.astype(np.int64)
+        is_there = begins > 0
+        if decoding == "npy":
+            first = {row: head_of(row) for row in np.flatnonzero(is_there).tolist()}
+            wanted = definition.sample_shape
+            kind, wrong = pass_heads(first, _npy_head, wanted, begins, num_bytes)
+        elif is_there.any():
+            kind = SampleType("bytes", is_ragged=True)
+        found.places[name] = np.stack([begins, np.where(is_there, num_bytes, -1)], axis=1)
+    if kind is not None:
+        found.samples[name] = kind
+    for row, reason in wrong.items():
+        reason = f"the member {member!r} {reason}"
+        lost = DataError(reason, offset=int(offsets[row]), stream=name)
+        found.faults.setdefault(row, lost)
 
 
 def _decoding_of(field: str) -> tuple[str, str, str | None]:
