@@ -198,11 +198,11 @@ class Format:
     def is_at(self, look: Look) -> bool:
         """Return True if a path has this format, by its name and first bytes."""
         has_sign = bool(self.files and re.fullmatch(self.files, look.name, re.DOTALL))
-        if self.pairs:
+        if self.pairs and has_sign:
             name = swap_suffix(look.path.name, self.pairs[0], known=self.pairs)
             first = look if name == look.path.name else Look(look.path.with_name(name))
-            has_sign = has_sign and bool(re.match(self.magic, first.head, re.DOTALL))
-        elif not has_sign:
+            has_sign = bool(re.match(self.magic, first.head, re.DOTALL))
+        elif not (self.pairs or has_sign):
             has_sign = bool(self.magic and re.match(self.magic, look.head, re.DOTALL)) or bool(
                 self.holds and any(map(re.compile(self.holds).fullmatch, look.names))
             )
