@@ -8,9 +8,9 @@ from sweephand.base.checks import check_flag as check_flag
 from sweephand.base.checks import check_function as check_function
 from sweephand.base.checks import check_int as check_int
 from sweephand.base.checks import check_kind as check_kind
+from sweephand.base.checks import check_memory as check_memory
 from sweephand.base.checks import check_number as check_number
 from sweephand.base.checks import check_path as check_path
-from sweephand.base.memory import check_memory as check_memory
 from sweephand.base.pictures import MOST_PIXEL_BYTES as MOST_PIXEL_BYTES
 from sweephand.base.pictures import open_picture as open_picture
 from sweephand.cli import Answer as Answer

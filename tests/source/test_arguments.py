@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.base.other_names import hint_at
-from sweephand.base.public_names import importable_names
 
 
 def rows(count: int = 10) -> sh.ArrayDeserializer:
@@ -225,9 +223,8 @@ def corpus_name(corpus: sh.Deserializer) -> str:
 
 @pytest.mark.parametrize("name", ["DataLoader", "StreamDfe"])
 def test_names_of_other_libraries_say_what_is_here_in_their_place(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"no attribute {name!r}; .*") as caught:
+    with pytest.raises(AttributeError, match=f"no attribute {name!r}; "):
         getattr(sh, name)
-    assert str(caught.value).endswith(hint_at(name, importable_names(sh)))
     assert not hasattr(sh.learners, name)
 
 

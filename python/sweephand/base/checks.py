@@ -7,21 +7,14 @@ from numbers import Integral, Real
 from os import PathLike
 from typing import Any, TypeVar
 
+from sweephand import _core
 from sweephand.errors import ArgumentTypeError, shown
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def check_int(name: str, value: object, least: int = 1, bound: int | None = None) -> int:
-    """Return an int of ``[least, bound)``; booleans and floats are refused.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is no int.
-    ValueError
-        If it is out of range: naming the argument, what is wanted and what was found.
-    """
+    """Return an int of ``[least, bound)``; booleans and floats are refused."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         # Arrays and tensors of one integer are not integers, but convert to one.
         is_near = hasattr(value, "__index__") and getattr(value, "shape", None) == ()
@@ -66,14 +59,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def check_choice(name: str, value: object, *choices: object) -> None:
-    """Raise ValueError, naming the choices, if a value is not among them.
-
-    Examples
-    --------
-    >>> check_choice("side", "top", "right", "left")
-    Traceback (most recent call last):
-    ValueError: side must be 'right' or 'left', got 'top'
-    """
+    """Raise ValueError, naming the choices, if a value is not among them."""
     if value not in choices:
         *others, last = map(repr, choices)
         raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {shown(value)}")
@@ -101,14 +87,17 @@ def check_path(name: str, value: object) -> None:
         raise ArgumentTypeError(f"{name} must be a path, got {value!r:.100}")
 
 
+def check_memory(what: str, needed: int, most: int | None) -> None:
+    """Raise ValueError if something takes more bytes than there are, by default in all."""
+    most = _core.read.physical_memory() if most is None else most
+    if needed > most:
+        raise ValueError(f"{what} takes {needed} bytes of memory, there are {most}")
+
+
 class OptionalModule:
     """Placeholder for a module of an optional package, with its names.
 
-    Raises
-    ------
-    ImportError
-        When it is called or a name is asked for, and the package is not installed, saying how
-        to install it.
+    When it is called or a name is asked for, an ImportError says what to install.
     """
 
     def __init__(self, name: str, extra: str) -> None:

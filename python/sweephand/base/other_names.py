@@ -1,4 +1,4 @@
-"""Names of torch's loader that users look for, and their replacements here."""
+"""Names of CNTK and torch that users look for, and their replacements here."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from typing import NoReturn, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NAMES = {
+# Names of modules and, in the second part, of arguments.
+_REPLACEMENTS = {
     "CBFDeserializer": "CTFDeserializer reads the text that ctf2bin.py converts",
-    **dict.fromkeys(
-        ("UnitType", "training_parameter_schedule", "learning_rate_schedule"),
-        "it is learning_parameter_schedule_per_sample(x), or learning_parameter_schedule(x)",
-    ),
+    "UnitType training_parameter_schedule learning_rate_schedule": "it is "
+    "learning_parameter_schedule_per_sample(x), or learning_parameter_schedule(x)",
     "DataLoader": "minibatches come from source = MinibatchSource(corpus), by "
     "source.sweep(size); a loader of torch is sweephand.torch.DataLoader",
     "Dataset": "sweephand.open(path) opens a path or URL, MapDeserializer(dataset) a data set",
     "IterableDataset": "it is sweephand.torch.IterableDataset(source, size)",
     "GradScaler": "it is LossScaleOptimizer(optimizer)",
-}
-_ARGUMENTS = {
-    "batch_size minibatch_size": (
-        "a size, in samples, is asked for with every loop: source.sweep(size), or "
-        "training_session(..., mb_size=...)"
-    ),
+    "batch_size minibatch_size": "a size, in samples, is asked for with every loop: "
+    "source.sweep(size), or training_session(..., mb_size=...)",
     "shuffle": "it is MinibatchSource(..., randomize=True), the default, or False",
     "sampler batch_sampler": "the source makes the minibatches, in an order of its own",
     "seed generator": "it is MinibatchSource(..., randomization_seed=...)",
@@ -43,25 +38,24 @@ _ARGUMENTS = {
     "model_inputs_to_streams": "the criterion finds a stream as minibatch[name]",
     "epoch_size": "of a source it is MinibatchSource(..., max_samples=...)",
 }
-
-
-def hint_at(name: str, ours: Collection[str]) -> str:
-    """Return the replacement of a name that does not exist, or one of ours that it may mean."""
-    if name in _NAMES:
-        return f"; {_NAMES[name]}"
-    from difflib import get_close_matches  # only here, as it takes its time to import
-
-    close = [] if name.startswith("_") else get_close_matches(name, ours, 1, 0.7)
-    return f"; is it {close[0]!r}?" if close else ""
+_ADVICE = {name: advice for names, advice in _REPLACEMENTS.items() for name in names.split()}
 
 
 def no_such_name(module: str, name: str, names: Collection[str]) -> AttributeError:
-    """Return the error of a module for a name."""
+    """Return the error of a module for a name, with its replacement, or one that is near."""
     import sweephand
     from sweephand.base.public_names import importable_names
 
-    is_ours = module != "sweephand" and name in importable_names(sweephand)
-    hint = f"; it is sweephand.{name}" if is_ours else hint_at(name, names)
+    hint = ""
+    if module != "sweephand" and name in importable_names(sweephand):
+        hint = f"; it is sweephand.{name}"
+    elif name in _ADVICE:
+        hint = f"; {_ADVICE[name]}"
+    elif not name.startswith("_"):
+        from difflib import get_close_matches  # only here, as it takes its time to import
+
+        close = get_close_matches(name, names, 1, 0.7)
+        hint = f"; is it {close[0]!r}?" if close else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 
@@ -85,14 +79,9 @@ def answers_other_names(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except TypeError as error:
             found = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-            name = found[1] if found else ""
-            texts = (text for names, text in _ARGUMENTS.items() if name in names.split())
-            advice = next(texts, None)
-            if advice is None:
+            if found is None or found[1] not in _ADVICE:
                 raise
             label = function.__qualname__.removesuffix(".__init__")
-            raise TypeError(
-                f"{label}() got an unexpected keyword argument {name!r}: {advice}"
-            ) from None
+            raise TypeError(f"{label}() got an {found[0]}: {_ADVICE[found[1]]}") from None
 
     return call

@@ -6,8 +6,7 @@ from functools import cache
 from io import BytesIO
 from typing import Any
 
-from sweephand.base.checks import OptionalModule
-from sweephand.base.memory import check_memory
+from sweephand.base.checks import OptionalModule, check_memory
 
 Image: Any = OptionalModule("PIL.Image", extra="image")
 
@@ -22,18 +21,8 @@ _TILE = (322, 323)  # tags of TIFF: width and height
 def open_picture(content: bytes, max_bytes: int | None = None) -> Any:
     """Return an image of Pillow's, whose header alone is read.
 
-    Parameters
-    ----------
-    content : bytes
-    max_bytes : int or None
-        That it may take to decode it; None: as much as the machine has.
-
-    Raises
-    ------
-    ValueError
-        If it is of another format, or has too many pixels.
-    Exception
-        Of any kind, if it is damaged.
+    ValueError if it is of another format, or would take more than `max_bytes`, by default than
+    the machine has; damage raises anything.
     """
     try:
         image = Image.open(BytesIO(content), formats=_formats())

@@ -25,8 +25,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.base.checks import check_int
-from sweephand.base.memory import check_memory
+from sweephand.base.checks import check_int, check_memory
 from sweephand.corpus.casts import element_type
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
 from sweephand.corpus.columns import (
