@@ -118,9 +118,9 @@ from sweephand.files.local import stat_file as stat_file
 from sweephand.files.paths import AnyPath as AnyPath
 from sweephand.files.paths import RemotePath as RemotePath
 from sweephand.files.paths import as_path as as_path
+from sweephand.files.paths import file_at as file_at
 from sweephand.files.paths import folders_at as folders_at
 from sweephand.files.paths import folders_like as folders_like
-from sweephand.files.paths import head_of as head_of
 from sweephand.files.paths import is_glob as is_glob
 from sweephand.files.paths import read_file as read_file
 from sweephand.files.paths import stat_all as stat_all

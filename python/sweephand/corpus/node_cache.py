@@ -25,8 +25,7 @@ class NodeCache:
     """A folder on a disk of this node, where a source keeps data that it reads from a store.
 
     All processes of the node that use the same folder share it: a range of an object is fetched
-    by one of them. The cache keeps what is needed soonest, as the order is known: if a part of
-    a corpus fits, at least that part of every later sweep comes from the disk.
+    by one of them. The cache keeps what is needed soonest, as the order is known.
 
     Parameters
     ----------
@@ -38,10 +37,8 @@ class NodeCache:
     Raises
     ------
     ValueError
-        If an argument is out of range. When a source is made with it: if the folder
-        holds other things, or the largest chunk does not fit.
-    OSError
-        When a source is made with it: if the folder cannot be written.
+        When a source is made with it: if the folder holds other things, or the largest chunk
+        does not fit.
 
     Examples
     --------

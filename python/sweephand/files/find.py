@@ -39,18 +39,9 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
     Returns
     -------
     FileList
-        Sorted by the bytes of their names, unless `as_given`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none of a name or a pattern.
-    DataError
-        If it is a folder, a pipe or a device.
-    TypeError
-        If it is no path.
-    ValueError
-        If a file is there twice, or none is given.
+        Sorted by the bytes of their names, unless `as_given`. FileNotFoundError if there is
+        none of a name or a pattern, DataError for a folder, pipe or device, ValueError if a
+        file is there twice.
     """
     specs = [spec_of(one) for one in list_paths(files)]
     urls = [spec for spec in specs if is_url(spec)]
@@ -82,13 +73,7 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
 
 
 def find_shards(files: Files, *, as_given: bool = False) -> FileList:
-    """Find the files of a corpus as `find_files` does, without those of no bytes.
-
-    Raises
-    ------
-    DataError
-        If all of them are empty, or as `find_files`.
-    """
+    """Find the files of a corpus without empty ones; DataError if all of them are empty."""
     found = find_files(files, as_given=as_given)
     if filled := [file for file in found.files if file.size]:
         return replace(found, files=filled)
@@ -98,7 +83,7 @@ def find_shards(files: Files, *, as_given: bool = False) -> FileList:
 def list_paths(paths: Files) -> list[PathLike]:
     """Return one path or several as a list, braces expanded; refuse anything else by name."""
     if isinstance(paths, str | os.PathLike):
-        return _expanded(paths)
+        paths = [paths]
     # Not any iterable: the columns of a table and the lines of a file are no paths.
     is_several = not hasattr(paths, "read") and isinstance(paths, _SEVERAL)
     given: list[PathLike] = list(paths) if is_several else []
@@ -111,7 +96,7 @@ def list_paths(paths: Files) -> list[PathLike]:
         )
     if not given:
         raise ValueError("give at least one file")
-    return [path for one in given for path in _expanded(one)]
+    return [path for one in given for path in expand_braces(spec_of(one))]
 
 
 def paths_like(place: PathLike) -> list[AnyPath]:
@@ -124,11 +109,6 @@ def paths_like(place: PathLike) -> list[AnyPath]:
         if folders := folders_like(place):
             return list(folders)
         raise
-
-
-def _expanded(path: PathLike) -> list[PathLike]:
-    text = spec_of(path)
-    return [path] if "{" not in text else [*expand_braces(text)]
 
 
 MOST_PATHS = 1_000_000

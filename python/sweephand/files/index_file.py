@@ -58,15 +58,12 @@ class IndexArrays(Mapping[str, NDArray[Any]]):
         self.dtypes = dtypes or {name: one.dtype for name, one in arrays.items()}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return an array as it was given."""
         return self.part(name, 0, None)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(self.kept)
 
     def __len__(self) -> int:
-        """Return how many arrays there are."""
         return len(self.kept)
 
     def part(self, name: str, begin: int, end: int | None) -> NDArray[Any]:
@@ -82,15 +79,6 @@ class IndexArrays(Mapping[str, NDArray[Any]]):
 def in_few_bytes(arrays: Arrays) -> IndexArrays:
     """Return arrays as an index keeps them."""
     return arrays if isinstance(arrays, IndexArrays) else IndexArrays(arrays)
-
-
-def join_arrays(parts: Sequence[Arrays]) -> IndexArrays:
-    """Concatenate the arrays of several, name by name."""
-    few = [in_few_bytes(one) for one in parts]
-    if len(few) == 1:
-        return few[0]
-    joined = {name: np.concatenate([one.kept[name] for one in few]) for name in few[0]}
-    return IndexArrays(joined, few[0].dtypes)
 
 
 def _narrow(array: NDArray[Any]) -> NDArray[Any]:
@@ -139,9 +127,8 @@ def load_index(
     """Return the index of a corpus: the kept index, or a new one.
 
     It is kept in ``.sweephand``, a hidden folder of that of the files, or in the cache folder
-    if that cannot be written: the one that the variable SWEEPHAND_CACHE names, else
-    ``sweephand`` in XDG_CACHE_HOME or ``~/.cache``. All files of a folder that have one meaning
-    share an index; only files that it does not know, or that changed since, are scanned.
+    if that cannot be written. All files of a folder that have one meaning share an index; only
+    files that it does not know, or that changed since, are scanned.
 
     Parameters
     ----------
@@ -153,7 +140,7 @@ def load_index(
         ``advance(bytes)`` as it gets on.
     is_current : callable, optional
         ``is_current(file, facts)`` is False if a file has changed in what its size and time do
-        not show: it is scanned again.
+        not show.
     """
     meaning = json.loads(to_json(meaning))
     places = index_places(files, meaning, keep)
@@ -212,10 +199,12 @@ def describe_files(files: Sequence[SourceFile]) -> list[Described]:
 def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
     """Join the scans of files into an index of all."""
     counts = {name: [len(scan.arrays[name]) for scan in scans] for name in scans[0].arrays}
+    few = [in_few_bytes(scan.arrays) for scan in scans]
+    joined = {name: np.concatenate([one.kept[name] for one in few]) for name in few[0]}
     return Index(
         describe_files(files) if files else (),
         [scan.facts for scan in scans],
-        join_arrays([scan.arrays for scan in scans]),
+        IndexArrays(joined, few[0].dtypes) if len(few) > 1 else few[0],
         {name: np.cumsum([0, *own], dtype=np.int64) for name, own in counts.items()},
         files,
     )
@@ -282,14 +271,6 @@ def check_keep(index: object) -> Keep:
     raise ValueError(f"index must be 'auto', 'cache' or None, got {index!r}")
 
 
-def cache_folder() -> Path:
-    """Return the folder for indexes that cannot be kept beside their data."""
-    if given := os.environ.get("SWEEPHAND_CACHE"):
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "sweephand"
-
-
 def index_places(
     files: Sequence[SourceFile], meaning: Mapping[str, Any], keep: Keep = "auto"
 ) -> list[Path]:
@@ -299,7 +280,9 @@ def index_places(
     folder = folder_of(files[0])
     name = f"{meaning['format']}.{digest_of(to_json(meaning))[:16]}{SUFFIX}".replace(" ", "-")
     begin = digest_of(to_json(begin_of(files[0])))[:16]
-    cached = cache_folder() / f".{begin}.{name}"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    own = os.environ.get("SWEEPHAND_CACHE") or Path(cache) / "sweephand"
+    cached = Path(own) / f".{begin}.{name}"
     return [cached] if keep == "cache" or folder is None else [folder / FOLDER / name, cached]
 
 

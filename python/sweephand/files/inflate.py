@@ -44,7 +44,6 @@ class FileContents:
         self._inflated: dict[str, InflatedFile] = {}
 
     def __reduce__(self) -> tuple[type[FileContents], tuple[()]]:
-        """Pickle without the unpacked state."""
         return type(self), ()
 
     def inflated(
@@ -294,15 +293,12 @@ class InflatedStream(io.RawIOBase):
         return self._packed - len(self._waiting)
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return the place in the content."""
         return self.at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

@@ -144,14 +144,9 @@ def not_found(path: PathLike) -> FileNotFoundError:
 
 
 def open_regular(path: PathLike, *, follow_links: bool = True) -> BufferedReader:
-    """Open a local file for reading without waiting: pipes and devices are refused.
+    """Open a local file for reading without waiting.
 
-    Raises
-    ------
-    FileNotFoundError
-        If it is absent.
-    DataError
-        If it is no regular file, or a link that is not to be followed.
+    DataError if it is a folder, pipe or device, or a link that is not to be followed.
     """
     name = os.fspath(path)
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -182,19 +177,11 @@ def _describe(
     path: str, mode: int, size: int, mtime_ns: int, device: int, inode: int
 ) -> LocalFile:
     if not mode:
-        raise _stat_error(path)
+        with suppress(FileNotFoundError):
+            Path(path).stat()  # an error of another kind
+        raise not_found(path)
     refuse_irregular(path, mode)
     return LocalFile(path, path.rpartition(os.sep)[2], size, str(mtime_ns), device, inode)
-
-
-def _stat_error(path: str) -> OSError:
-    try:
-        Path(path).stat()
-    except FileNotFoundError:
-        return not_found(path)
-    except OSError as error:
-        return error
-    return not_found(path)  # it is there by now, and was not before
 
 
 @dataclass(frozen=True)
@@ -233,10 +220,7 @@ def access_to(files: Sequence[SourceFile]) -> Access:
 def join_pieces(files: Sequence[LocalFile], pieces: NDArray[np.uint64]) -> _core.read.Extents:
     """Return pieces of files as one run of bytes, which the core maps into memory.
 
-    Parameters
-    ----------
-    pieces : ndarray of uint64, shape (pieces, 3)
-        File number, byte where it begins, and size in bytes.
+    `pieces` has a row of file number, byte where it begins, and size in bytes for each.
     """
     numbers, offsets, sizes = np.ascontiguousarray(pieces.T)
     return _core.read.Extents([file.listed() for file in files], numbers, offsets, sizes)

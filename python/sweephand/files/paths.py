@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from glob import glob, has_magic
 from io import BufferedReader, RawIOBase
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
@@ -46,23 +47,18 @@ class RemotePath:
     _folder: RemotePath | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        """Return the URL as it may be shown."""
         return shown(self.url)
 
     def __repr__(self) -> str:
-        """Return the URL as it may be shown."""
         return f"RemotePath({str(self)!r})"
 
     def __reduce__(self) -> tuple[type[RemotePath], tuple[str]]:
-        """Pickle without the answers of the store."""
         return type(self), (self.url,)
 
     def __fspath__(self) -> str:
-        """Return the URL, as all that takes files takes it."""
         return self.url
 
     def __truediv__(self, name: str) -> RemotePath:
-        """Return the path of a name in this folder."""
         below = self._near(f"{self._base}/{name}")
         return below if below._known is not None else RemotePath(below.url, None, self)
 
@@ -218,12 +214,6 @@ def file_at(path: AnyPath) -> SourceFile | None:
     return file_of(path, seen) if S_ISREG(seen.st_mode) else None
 
 
-def head_of(path: AnyPath, size: int) -> bytes:
-    """Return the first bytes of a file; none of a folder."""
-    file = file_at(path)
-    return b"" if file is None else file.head(size)
-
-
 def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
     """Return a file, or the files of a folder without the leftovers of writers."""
     if not path.is_dir():
@@ -234,7 +224,7 @@ def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
     else:
         found += [path / one.name for one in _listed(path) if one.is_file()]
     chosen = (one for one in found if fnmatchcase(one.name, pattern))
-    return sorted((one for one in chosen if not is_leftover(one.name)), key=_name_of)
+    return sorted((one for one in chosen if not is_leftover(one.name)), key=attrgetter("name"))
 
 
 def folders_at(path: AnyPath) -> list[AnyPath]:
@@ -244,11 +234,9 @@ def folders_at(path: AnyPath) -> list[AnyPath]:
         found += path.iterdir("directory")
     else:
         found += [path / one.name for one in _listed(path) if one.is_dir()]
-    return sorted((one for one in found if not is_passed_folder(one.name)), key=_name_of)
-
-
-def _name_of(path: AnyPath) -> str:
-    return path.name
+    return sorted(
+        (one for one in found if not is_passed_folder(one.name)), key=attrgetter("name")
+    )
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:

@@ -31,15 +31,12 @@ class RangeReader(io.RawIOBase):
         self._loading = current()
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return the place."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

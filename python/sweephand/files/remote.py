@@ -397,6 +397,7 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
     limit = time_limit()
     end = time.monotonic() + limit
     outcome = "nothing came back"
+    known: set[object]
     for attempt in range(1, attempts + 1):
         try:
             return call_within(max(0.0, end - time.monotonic()), action)
@@ -405,7 +406,11 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
         except Exception as error:
             failure = error
         # Not within the handler: the cause of the error may hold secrets of the URL.
-        _raise_final(failure, url)
+        known = {*(kind.__name__ for kind in type(failure).__mro__)}
+        known.add(getattr(failure, "status", None))
+        for code, final in _FINAL.items():
+            if known & final:
+                raise OSError(code, _REASONS.get(code, os.strerror(code)), shown(url))
         left = end - time.monotonic()
         if left > 0:
             reason = without_secrets(str(failure), url)
@@ -422,15 +427,6 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -
                 shown(url),
             )
     raise OSError(errno.EIO, f"{attempts} attempts failed, {outcome}", shown(url))
-
-
-def _raise_final(failure: Exception, url: str) -> None:
-    """Raise a failure that another attempt would not mend."""
-    known: set[object] = {kind.__name__ for kind in type(failure).__mro__}
-    known.add(getattr(failure, "status", None))
-    for code, final in _FINAL.items():
-        if known & final:
-            raise OSError(code, _REASONS.get(code, os.strerror(code)), shown(url))
 
 
 def look_up(store: Any, path: str) -> Mapping[str, Any]:

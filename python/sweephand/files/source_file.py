@@ -29,38 +29,21 @@ _OF_DESKTOPS = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx")
 
 @dataclass(frozen=True)
 class SourceFile(ABC):
-    """A file that is read by ranges.
+    """A file that is read by ranges."""
 
-    Attributes
-    ----------
-    path : str
-        Path or URL.
-    name : str
-        What it is called in ids: its base name, or where two files share it the path below the
-        folder that all have in common.
-    size : int
-        In bytes.
-    tag : str
-        Changes with the content: the time of modification, or the ETag of an object.
-    """
-
-    path: str
+    path: str  # or URL
+    # what it is called in ids: its base name, or where two files share it the path below the
+    # folder that all have in common
     name: str
-    size: int
-    tag: str
+    size: int  # in bytes
+    tag: str  # changes with the content: the time of modification, or the ETag of an object
 
     @abstractmethod
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
         """Fill an array with the bytes from `offset` on.
 
-        Raises
-        ------
-        StaleError
-            If the file is not the one that was listed.
-        DataError
-            If it ends before.
-        OSError
-            If the system or the store fails.
+        StaleError if the file is not the one that was listed, DataError if it ends before,
+        OSError if the system or the store fails.
         """
 
     def read(self, offset: int, size: int) -> NDArray[np.uint8]:
@@ -159,11 +142,7 @@ def refuse_pointer(head: bytes, path: str) -> None:
 
 
 def is_leftover(name: str, *, hidden: bool = False) -> bool:
-    """Return True if a file that was met in a folder holds no data.
-
-    Those are leftovers of writers and desktops, indexes, and, unless hidden files are asked
-    for, names that begin with a dot, which other readers of folders skip, too.
-    """
+    """Return True for leftovers of writers and desktops, and, unless wanted, hidden files."""
     is_hidden = name.startswith(".") and not hidden
     is_of_writers = name.endswith(_LEFTOVER_SUFFIXES) or name in _LEFTOVER_NAMES
     return is_hidden or is_of_writers or name.lower() in _OF_DESKTOPS
@@ -183,22 +162,14 @@ def no_match(spec: str, leftovers: Sequence[str]) -> FileNotFoundError:
 
 
 def room_for(size: int, path: str, offset: int | None = None) -> NDArray[np.uint8]:
-    """Return an array of `size` uninitialised bytes.
+    """Return an array of `size` uninitialised bytes; DataError if there is less memory.
 
-    Raises
-    ------
-    DataError
-        If there is less memory. `path` and `offset` are the place of the length.
+    `path` and `offset` are the place of the length.
     """
+    reason = f"{size} bytes are to be read at once, more than the memory there is"
     if size > _core.read.physical_memory():
-        raise DataError(
-            f"{size} bytes are to be read at once, more than the memory there is",
-            path,
-            offset,
-        )
+        raise DataError(reason, path, offset)
     try:
         return _core.read.empty_bytes(size)
     except MemoryError:
-        raise DataError(
-            f"{size} bytes are to be read, more than memory is left", path, offset
-        ) from None
+        raise DataError(reason, path, offset) from None

@@ -53,8 +53,13 @@ def is_signed(url: str) -> bool:
 
 def without_secrets(text: str, url: str) -> str:
     """Return a client's message on a URL without the secrets of this and any other URL."""
-    for secret in sorted(_secrets_of(url), key=len, reverse=True):
-        text = text.replace(secret, "...")
+    path, _, query = url.partition("?")
+    secrets = {query, *(part.partition("=")[2] for part in query.split("&"))}
+    secrets.update(_PARAMETER.findall(path))
+    secrets.update(part.rstrip("@").partition(":")[2] for part in _USER.findall(path))
+    for secret in sorted(secrets | {unquote(one) for one in secrets}, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "...")
     return _URL.sub(lambda found: shown(found[0]), _USER.sub("", text))
 
 
@@ -69,12 +74,3 @@ def swap_suffix(spec: str, suffix: str, *, known: tuple[str, ...]) -> str:
     for one in known:
         path = path.removesuffix(one)
     return path + suffix + end
-
-
-def _secrets_of(url: str) -> set[str]:
-    path, _, query = url.partition("?")
-    found = {query, *(part.partition("=")[2] for part in query.split("&"))}
-    found.update(_PARAMETER.findall(path))
-    found.update(part.rstrip("@").partition(":")[2] for part in _USER.findall(path))
-    found |= {unquote(one) for one in found}
-    return {one for one in found if len(one) >= _SHORTEST_SECRET}

@@ -36,9 +36,9 @@ from sweephand.extend import (
     SourceFile,
     StreamsLike,
     as_path,
+    file_at,
     find_files,
     gatherer,
-    head_of,
     list_paths,
     offsets_of,
     pass_heads,
@@ -224,8 +224,8 @@ def _index_at(path: AnyPath) -> AnyPath:
 
 def is_mds(look: Look) -> bool:
     """Return True if a folder, or its index, is of shards in this format."""
-    index = _index_at(look.path)
-    content = head_of(index, 1 << 16) if index.is_file() else b""
+    file = file_at(_index_at(look.path))
+    content = b"" if file is None else file.head(1 << 16)
     return b'"mds"' in content and b'"shards"' in content
 
 
