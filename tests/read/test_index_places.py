@@ -86,15 +86,6 @@ def test_it_is_hidden_in_the_cache_or_nowhere(make: Make, data: Path, cache: Pat
     assert names_in(cache) == []
 
 
-def test_the_command_line_has_the_choice_too(data: Path, cache: Path) -> None:
-    jsonl(data, varied())
-    before = names_in(data)
-    assert main(["info", str(data), "--index", "none", "--json"]) == 0
-    assert (names_in(data), names_in(cache)) == (before, [])
-    assert main(["info", str(data), "--index", "cache", "--json"]) == 0
-    assert (names_in(data), len(names_in(cache))) == (before, 1)
-
-
 # -- other readers --
 @each_format
 def test_our_own_folders_and_patterns_pass_it_over(make: Make, data: Path, cache: Path) -> None:

@@ -12,20 +12,7 @@ def rows(count: int = 10) -> sh.ArrayDeserializer:
     return sh.ArrayDeserializer({"x": np.arange(count)})
 
 
-SIZES = [
-    0,
-    -1,
-    1.0,
-    4.0,
-    float("nan"),
-    float("inf"),
-    True,
-    None,
-    "4",
-    np.float32(4),
-    2**63,
-    [4],
-]
+SIZES = [0, -1, 1.0, float("nan"), float("inf"), True, None, "4", np.float32(4), 2**63, [4]]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -64,14 +64,6 @@ def test_a_minibatch_pickles_by_value(layout: sh.Layout, rank: int) -> None:
             assert np.array_equal(data.asarray(), wanted["x"].asarray())
 
 
-def test_the_end_of_data_pickles() -> None:
-    source = sh.MinibatchSource(corpus(), max_sweeps=1)
-    source.current_position = sum(LENGTHS)
-    end = pickle.loads(pickle.dumps(source.next_minibatch(4)))
-    assert not end
-    assert list(end) == []
-
-
 def test_sparse_samples_and_bytes_pickle() -> None:
     matrix = scipy.sparse.random(6, 5, density=0.4, format="csr", random_state=1)
     texts = [b"a", b"", b"bcd", b"e", b"ff", b"g"]

@@ -101,22 +101,6 @@ def test_parts_of_a_share_and_pickles_keep_them(numbers: list[int], layout: sh.L
     assert alone.rows.tolist() == minibatch["patches"].rows.tolist()
 
 
-def test_tensors_have_the_items_and_where_they_begin() -> None:
-    torch = pytest.importorskip("torch")
-    data = {name: one for name, one in data_of([2, 0, 1, 3]).items() if name != "names"}
-    corpus = sh.ArrayDeserializer(
-        data, sh.StreamDefs({name: DEFINITIONS[name] for name in data})
-    )
-    source = sh.MinibatchSource(corpus, layout=sh.Packed(30), randomize=False)
-    minibatch = source.next_minibatch(60)
-    tensors = minibatch.to("cpu")
-    assert tensors["patches"].shape == (minibatch["patches"].num_samples, 2)
-    assert torch.equal(
-        tensors["patches_offsets"], torch.from_numpy(minibatch["patches"].offsets)
-    )
-    assert tensors["tokens"].shape == (minibatch.num_rows, 30)
-
-
 @pytest.mark.parametrize("size", ["same", "measured"])
 def test_a_map_may_give_them(size: Any) -> None:
     def patched(sequence: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -229,17 +213,6 @@ def test_limits_and_costs_are_of_carried_streams() -> None:
         assert (
             len(items) == 3 * {"a": [1, 2, 3], "b": [3, 2]}[corpus[0]][int(number or name[-1])]
         )
-
-
-def test_pages_of_a_mixture_over_a_limit_are_named_or_dropped() -> None:
-    corpora = {"text": corpus_of([1] + [0] * 5), "pages": corpus_of([1, 4, 2, 4])}
-    with pytest.raises(ValueError, match=r"2 of 10 .* limit of 9 .*'patches'.*pages/array__1"):
-        sh.MinibatchSource(sh.Mixture(corpora, {"text": 1, "pages": 1}), layout=limited(most=9))
-    dropping = sh.MinibatchSource(
-        sh.Mixture(corpora, {"text": 1, "pages": 1}), layout=limited("drop", 9)
-    )
-    ids = {one for _ in range(5) for one in dropping.next_minibatch(300).ids}
-    assert {one for one in ids if one[0] == "p"} == {"pages/array__0", "pages/array__2"}
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -1,7 +1,6 @@
 """Law 18: how many labels count in a step, over all workers, is known from its plan."""
 
 import itertools
-import pickle
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,6 @@ def test_labels_are_counted_before_anything_is_read(layout: sh.Layout) -> None:
     counts = [plan.global_num_label_samples for plan in source.plan(16)]
     assert sum(counts) == 38 - 9
     assert not chunks.loads
-
-
-def test_shares_that_come_from_another_process_know_the_labels_of_the_step() -> None:
-    tokens = {"tokens": (np.arange(40), np.arange(0, 41, 4))}
-    source = sh.MinibatchSource(tokens, layout=sh.Packed(8))
-    share = source.next_minibatch(32, num_data_partitions=2, partition_index=1)
-    again = pickle.loads(pickle.dumps(share))
-    assert again.global_num_label_samples == share.global_num_label_samples == 24
-    assert again["tokens"].global_num_labels(shifted=False) == 24
 
 
 def test_what_is_skipped_as_damaged_is_counted_as_planned() -> None:
@@ -112,29 +102,11 @@ def test_a_stream_of_labels_is_counted_without_what_is_banned() -> None:
 RAGGED = (np.arange(39), np.cumsum([0, 3, 1, 4, 1, 5, 9, 2, 6, 5, 3]))
 
 
-def two_shares_of(
-    corpus: sh.ArrayDeserializer, layout: sh.Layout, **options: Any
-) -> list[list[sh.Minibatch]]:
-    """Return the shares of two workers, step by step."""
-    sources = [sh.MinibatchSource(corpus, layout=layout, **options) for _ in range(2)]
-    return [
-        [source.next_minibatch(12, None, None, 2, rank) for rank, source in enumerate(sources)]
-        for _ in range(9)
-    ]
-
-
 def test_labels_of_unknown_lengths_are_counted_by_one_worker_and_refused_of_several() -> None:
     corpus = sh.ArrayDeserializer({"x": RAGGED, "labels": RAGGED})
     alone = sh.MinibatchSource(corpus).next_minibatch(12)
     assert alone.global_num_label_samples == alone["labels"].num_samples
-    one, other = two_shares_of(corpus, sh.Ragged())[0]
+    one = sh.MinibatchSource(corpus).next_minibatch(12, num_data_partitions=2)
     assert one.num_sequences
-    assert other.num_sequences
     with pytest.raises(ValueError, match=r"stream 'labels' .* StreamDef\(\.\.\., defines_mb_"):
         _ = one.global_num_label_samples
-
-
-def test_more_workers_than_lanes_are_told_which_numbers_divide_them() -> None:
-    source = sh.MinibatchSource({"x": np.arange(10)}, num_lanes=12)
-    with pytest.raises(ValueError, match=r"in \[1, 12\].* got 13; 1, 2, 3, 4, 6, 12 have equa"):
-        source.next_minibatch(4, None, None, 13, 0)

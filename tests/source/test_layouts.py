@@ -260,15 +260,3 @@ def test_a_layout_that_contradicts_itself_or_the_streams_is_refused(
     corpus = sh.ArrayDeserializer({"x": np.arange(3, dtype=np.uint16)})
     with pytest.raises(error, match=message):
         sh.MinibatchSource(corpus, **options)
-
-
-@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded()])
-@pytest.mark.parametrize("pad_value", [-1, 0.5, 2**16, float("nan"), "a"])
-def test_a_pad_value_that_the_dtype_cannot_hold_is_refused(
-    layout: sh.Layout, pad_value: Any
-) -> None:
-    corpus = sh.ArrayDeserializer({"x": (np.arange(3, dtype=np.uint16), [0, 1, 3])})
-    with sh.MinibatchSource(corpus, layout=layout) as source:
-        data = source.next_minibatch(3)["x"]
-        with pytest.raises(ValueError, match="of stream 'x' is no uint16"):
-            data.asarray(pad_value)

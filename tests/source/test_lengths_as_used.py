@@ -79,15 +79,6 @@ def test_what_comes_before_a_fault_is_delivered() -> None:
         assert np.array_equal(spoilt.next_minibatch(5000)["t"].values, wanted)
 
 
-def test_ends_are_looked_at_before() -> None:
-    offsets = offsets_of_many()
-    values = np.zeros(offsets[-1], np.uint8)
-    with pytest.raises(ValueError, match=r"stream 't': offsets must begin at 0, got 1"):
-        sh.ArrayDeserializer({"t": (values, np.concatenate([[1], offsets[1:]]))})
-    with pytest.raises(ValueError, match=r"stream 't': offsets end at"):
-        sh.ArrayDeserializer({"t": (values[:-1], offsets)})
-
-
 def test_chunks_that_cannot_be_are_told_before() -> None:
     offsets = offsets_of_many()
     values = np.zeros(offsets[-1], np.uint8)

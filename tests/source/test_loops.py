@@ -1,8 +1,6 @@
 """Loops over a source: sweep by sweep, or to the end of data."""
 
 import pickle
-import warnings
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -151,22 +149,6 @@ def test_sizes_are_given_in_any_notation_of_a_schedule(schedule: Any) -> None:
         assert counts[-1] == sum(1 for _ in epoch)
     assert counts[0] == counts[1] > counts[2]
     assert sizes[0] > sizes[1]
-
-
-def test_nothing_is_hinted_where_it_is_meant() -> None:
-    source = make_source()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for number, _ in enumerate(source.minibatches(16)):
-            if number == 99:
-                break
-        assert len([values(one) for one in islice(source.minibatches(16), 99)]) == 99
-        for _, _ in zip(range(99), source.minibatches(16), strict=False):
-            break
-        for _ in source.epoch(10 * SWEEP):  # a full batch
-            pass
-        next(make_source(max_sweeps=1).minibatches(10 * SWEEP))
-        next(make_source().minibatches(sh.FULL_DATA_SWEEP))
 
 
 def test_a_second_loop_over_what_has_ended_is_hinted_at() -> None:

@@ -131,29 +131,6 @@ def test_every_long_sequence_is_refused_split_or_dropped_and_counted() -> None:
             assert out + stats["dropped_samples"] == 54 == stats["samples_in"]
 
 
-def test_dropped_sequences_leave_ids_and_data_of_the_others_alone() -> None:
-    sizes = [3, 12, 4, 25, 10]
-    values = np.arange(54)
-    corpus = sh.ArrayDeserializer({"ids": (values, np.cumsum([0, *sizes]))}, chunk_size=2)
-    source = sh.MinibatchSource(corpus, layout=sh.Packed(10, "drop"), max_sweeps=1)
-    minibatch = source.next_minibatch(sh.FULL_DATA_SWEEP)
-    found = dict(zip(minibatch.ids, minibatch["ids"].as_sequences(), strict=True))
-    assert {name: run.tolist() for name, run in found.items()} == {
-        "array__0": [0, 1, 2],
-        "array__2": [15, 16, 17, 18],
-        "array__4": list(range(44, 54)),
-    }
-    assert source.find("array__4") in range(17)
-    with pytest.raises(KeyError, match="array__3"):
-        source.find("array__3")
-
-
-def test_a_corpus_where_nothing_fits_is_an_error() -> None:
-    corpus = sh.ArrayDeserializer({"ids": (np.arange(12), [0, 5, 12])})
-    with pytest.raises(ValueError, match="nothing is left: 2 of 2 sequences"):
-        sh.MinibatchSource(corpus, layout=sh.Packed(4, "drop"))
-
-
 class Unread(sh.UserDeserializer):
     """Four thousand sequences of 2^20 samples, of which only the first is ever made."""
 
@@ -213,6 +190,8 @@ def test_streams_of_other_lengths_are_an_error_with_its_place() -> None:
         lambda: sh.Bucketed([4], num_buckets=2),
         lambda: sh.Bucketed("auto", 0),
         lambda: sh.Bucketed([4], side="top"),
+        lambda: sh.Padded(side="top"),
+        *(partial(sh.Padded, multiple_of=one) for one in (0, 1.0, True)),
         *(partial(sh.TruncatedBPTT, one) for one in (0, 2**31)),
     ],
 )

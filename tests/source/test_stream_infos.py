@@ -5,14 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader
 
 import sweephand as sh
 import sweephand.torch
-from sweephand.torch import tensors_of
-from sweephand.train.trainer.trainer import split
 
 LENGTHS = [3, 1, 2, 4]
 LAYOUTS = [
@@ -52,14 +48,6 @@ def test_a_minibatch_takes_infos_for_names_in_every_layout(layout: sh.Layout) ->
         minibatch[foreign]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS[:4], ids=lambda layout: type(layout).__name__)
-def test_parts_of_a_minibatch_take_infos_for_names(layout: sh.Layout) -> None:
-    source = source_of(layout=layout)
-    for part in split(source.next_minibatch(10), 2):
-        assert part[source.streams.x] is part["x"]
-        assert part.get(source.streams.labels) is part["labels"]
-
-
 def test_an_info_finds_its_stream_under_any_key_of_an_input_map() -> None:
     source = source_of()
     info = source.streams.x
@@ -72,20 +60,6 @@ def test_an_info_finds_its_stream_under_any_key_of_an_input_map() -> None:
     assert by_info[pickle.loads(pickle.dumps(info))] is by_info[info]
     assert [key for key, _ in by_info.provide_data] == [info]
     assert [key for key, _ in by_info.provide_label] == [source["labels"]]
-
-
-def test_a_source_takes_infos_for_names() -> None:
-    source = source_of()
-    info = source.stream_info("x")
-    assert source.stream_info(info) is source[info] is source.streams[info] is info
-    assert info in source.streams
-    foreign = sh.StreamInfo("foreign", np.float32, ())
-    with pytest.raises(ValueError, match="no stream 'foreign', there are: x, labels"):
-        source.stream_info(foreign)
-    with pytest.raises(KeyError):
-        source[foreign]
-    with pytest.raises(ValueError, match="no stream 'foreign'"):
-        source.next_minibatch(4, input_map={"x": foreign})
 
 
 @pytest.mark.parametrize(
@@ -125,16 +99,6 @@ def test_a_trainer_takes_an_info_for_its_label_stream() -> None:
     assert trainer.count_local_label_samples(mapped) == 4
     with pytest.raises(ValueError, match="no label stream 'labels', there are: x"):
         trainer.count_local_label_samples(minibatch={"x": [1]})
-
-
-def test_tensors_are_named_by_streams() -> None:
-    source = source_of()
-    loader = DataLoader(sh.torch.IterableDataset(source, 10), batch_size=None)
-    assert {"x", "x_offsets", "labels"} == set(next(iter(loader)))
-    source.current_position = 0
-    mapped = tensors_of(source.next_minibatch(10, input_map={source.streams.x: "x"}))
-    assert list(mapped) == ["x", "x_offsets"]
-    assert torch.equal(mapped["x_offsets"], torch.tensor([0, 3, 4, 6, 10]))
 
 
 def test_an_info_is_a_value() -> None:

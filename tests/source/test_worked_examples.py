@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sources import numbers
 
 import sweephand as sh
 
@@ -17,35 +16,6 @@ SESSION = [7, *[2] * 9]  # ten sequences, 25 samples a sweep
 def unshuffled(lengths: list[int], **options: Any) -> sh.MinibatchSource:
     data = {"x": (np.arange(sum(lengths)), np.cumsum([0, *lengths]))}
     return sh.MinibatchSource(sh.ArrayDeserializer(data), randomize=False, **options)
-
-
-@pytest.mark.parametrize(
-    "limit",
-    [
-        {"max_samples": sh.FULL_DATA_SWEEP},
-        {"max_sweeps": sh.FULL_DATA_SWEEP},
-        {"max_sweeps": 1},
-        {"max_samples": 25},
-    ],
-)
-@pytest.mark.parametrize("size", [1, 4, 25, 1000, sh.FULL_DATA_SWEEP])
-def test_four_spellings_of_one_sweep_give_the_same(limit: dict[str, int], size: int) -> None:
-    with unshuffled(SESSION, **limit) as source:
-        ids = [name for minibatch in source.minibatches(size) for name in minibatch.ids]
-        assert numbers(ids) == list(range(10))
-
-
-def test_end_of_data_is_falsy_at_every_further_call_and_an_empty_share_is_not() -> None:
-    with unshuffled([2, 2], max_sweeps=1) as source:
-        share = source.next_minibatch(2, num_data_partitions=3, partition_index=2)
-        assert share
-        assert share["x"].values.shape == (0,)
-        assert share.global_num_samples == 2
-        last = source.next_minibatch(2, num_data_partitions=3, partition_index=1)
-        assert (bool(last), last.num_sequences, last.end_of_sweep) == (True, 0, True)
-        for _ in range(5):
-            assert not source.next_minibatch(2, num_data_partitions=3, partition_index=0)
-        assert source.current_position == 4
 
 
 def test_an_iteration_takes_its_sizes_from_a_schedule() -> None:
