@@ -194,11 +194,9 @@ class Answers:
         """Return about how many bytes the source holds at most.
 
         ``window * (1 + borders) + loads + (prefetch + 2) minibatches``. The window is
-        ``num_lanes * block_chunks`` of the largest chunks, or nothing if the data are resident.
-        While its blocks are replaced the old and the new ones are held: there are as many
-        borders as the minibatches at hand cross, mostly one. The loads are chunks as they are
-        stored, held until they are decoded: one for each thread that loads ahead, of a store
-        16; where numbers are parsed from text, one more for each thread that parses.
+        ``num_lanes * block_chunks`` of the largest chunks, or nothing if the data are resident;
+        borders of windows are those that the minibatches at hand cross, mostly one; the loads
+        are chunks as they are stored, held until they are decoded.
         """
         return self.timeline.memory_bound(minibatch_size_in_samples)
 

@@ -123,23 +123,15 @@ class Cursor:
         crosses_sweeps: bool = True,
     ) -> _core.compose.Request:
         """Return a request for a minibatch, checked unless it repeats the last."""
-        asked = size, num_partitions, partition_index
-        request = self.last_request(*asked, crosses_sweeps)
-        if request is None:
-            request = self.plan.request(*asked, crosses_sweeps=crosses_sweeps)
-            self._last = (*asked, crosses_sweeps), request
-        return request
-
-    def last_request(
-        self, size: int, num_partitions: int, partition_index: int, crosses_sweeps: bool = True
-    ) -> _core.compose.Request | None:
-        """Return the last checked request if it equals this request; else None."""
+        asked = size, num_partitions, partition_index, crosses_sweeps
         last = self._last  # read once: another thread may ask too
-        if last is None or last[0] != (size, num_partitions, partition_index, crosses_sweeps):
-            return None
         # 4.0 and True are equal to integers, and no sizes or indices.
         are_ints = type(size) is type(num_partitions) is type(partition_index) is int
-        return last[1] if are_ints else None
+        if last is not None and last[0] == asked and are_ints:
+            return last[1]
+        request = self.plan.request(*asked[:3], crosses_sweeps=crosses_sweeps)
+        self._last = asked, request
+        return request
 
     def last_size(self) -> int:
         """Return the size that was requested last; 1 where it does not matter."""
@@ -236,7 +228,7 @@ class Cursor:
         read = total(lambda one: one.load.waited_ns + one.write.waited_ns)
         decoded = total(lambda one: one.load.total_ns - one.load.waited_ns)
         assembled = total(lambda one: one.write.total_ns - one.write.waited_ns)
-        counts = {
+        counts: dict[str, float] = {
             "minibatches": total(lambda one: one.minibatches),
             "samples": samples,
             "waited_seconds": total(lambda one: one.waited_ns) * 1e-9,
@@ -252,9 +244,10 @@ class Cursor:
             "bytes_held": engines[-1].bytes_held,
             "fill_ratio": samples / cells if cells else 1.0,
         }
-        shares = self.plan.shares(self._engine.time)
-        cache = self._delivery.cache
-        return {**counts, **(cache.stats() if cache is not None else {}), **shares}
+        time, cache = self._engine.time, self._delivery.cache
+        for name, before in self.plan.corpus_positions(time).items():
+            counts[f"share_of_{name}"] = before / time if time else 0.0
+        return counts if cache is None else counts | cache.stats()
 
     def close(self) -> None:
         """Close, and wait for the threads: 10 seconds for code of the user, then warn."""

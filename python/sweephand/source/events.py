@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,15 @@ class Events(Sequence[Event]):
     `current_position`. Nothing that begins before is changed by it, to the bit. A minibatch
     that could reach over the time of a skip or another version of a map ends there; a ban
     moves no boundary. With a file of events, what other processes have added to it is taken
-    up with the next event.
+    up with the next event. A source is unchanged by an error.
 
     Raises
     ------
     ValueError
         If an event lies before the position, or does not fit the corpus or the layout; or if
-        another process added such an event to the file. The source is unchanged.
+        another process added such an event to the file.
     OSError
-        If the file cannot be written; the source is unchanged.
+        If the file cannot be written.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Events(Sequence[Event]):
             cursor.follow(cursor.plan.with_events(self._all.with_one(event)))
             return
         with EventFile.changing(self._path) as file:
-            self._append_to(file, event)
+            self._append_to(file, event)  # and take up what other processes added there
 
     @contextmanager
     def trying(self, event: Event) -> Iterator[None]:
@@ -72,7 +72,6 @@ class Events(Sequence[Event]):
             cursor.follow(before)
 
     def _append_to(self, file: EventFile, event: Event) -> None:
-        """Add an event to a file, and take up the events that other processes added there."""
         cursor, before = self._cursor, self._cursor.plan
         there = file.read() if file.path.exists() else list(before.events)
         try:
@@ -91,7 +90,7 @@ class Events(Sequence[Event]):
     def _all(self) -> EventList:
         return self._cursor.plan.events
 
-    def ban(self, ids: Sequence[str], at: int | None = None) -> None:
+    def ban(self, ids: Sequence[str] | NDArray[Any], at: int | None = None) -> None:
         """Leave sequences out, which keep their places.
 
         Boundaries, shares, `Minibatch.global_num_samples` and `MinibatchSource.sequence_ids`
@@ -99,7 +98,8 @@ class Events(Sequence[Event]):
         what is delivered, and `Minibatch.banned_ids` the rest. In a row what follows moves
         up.
         """
-        self.append(Ban(ids=_texts(ids), at=self._time(at)))
+        texts = tuple(ids.tolist()) if isinstance(ids, np.ndarray) else ids
+        self.append(Ban(ids=texts, at=self._time(at)))  # type: ignore[arg-type] # checked there
 
     def skip(self, start: int, stop: int) -> None:
         """Deliver nothing that begins in ``[start, stop)``: nominal time jumps.
@@ -149,7 +149,3 @@ class Events(Sequence[Event]):
 
     def _time(self, at: int | None) -> int:
         return self._cursor.time if at is None else at
-
-
-def _texts(ids: Sequence[str] | NDArray[np.generic]) -> tuple[str, ...]:
-    return tuple(ids.tolist()) if isinstance(ids, np.ndarray) else ids  # type: ignore[return-value] # checked by the event

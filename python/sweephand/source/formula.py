@@ -21,14 +21,6 @@ SHAPES: dict[str, Callable[[float], float]] = {
 class Formula:
     """A function of the samples seen, made of pieces from one value to the next.
 
-    Attributes
-    ----------
-    start : float
-        The value at 0 samples.
-    pieces : tuple of (str, int, float)
-        The shape of each piece, the samples at which it ends, and its value there. The last
-        value lasts for ever.
-
     Examples
     --------
     >>> import sweephand as sh
@@ -37,7 +29,8 @@ class Formula:
     [0.0, 0.05, 0.1, 0.055, 0.01, 0.01]
     """
 
-    start: float
+    start: float  # the value at 0 samples
+    # the shape of each, the samples at which it ends, and its value there; the last one lasts
     pieces: tuple[tuple[str, int, float], ...]
 
     def __post_init__(self) -> None:
@@ -83,11 +76,6 @@ class Formula:
         yield self.start
         for _, _, value in self.pieces:
             yield value
-
-    @property
-    def end(self) -> int:
-        """The samples after which the value stays."""
-        return self.pieces[-1][1]
 
     @classmethod
     def of_dict(cls, state: Any) -> Formula:

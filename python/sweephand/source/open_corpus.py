@@ -48,7 +48,13 @@ def open_corpus(options: SourceOptions, events: EventList) -> OpenCorpus:
             missing=options.missing,
             memory_limit=options.memory_limit,
         )
-        joined = _joined(options, opening)
+        opened = [deserializer.open_for(opening) for deserializer in options.opened_from]
+        if options.window.explicit:
+            opened = [corpus.in_window() for corpus in opened]
+        joined = join(opened, options.missing)
+        for at, name, _ in opening.map_versions:
+            if not any(f"map {name} " in words for words in joined.names):
+                raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
         layout = options.chosen_layout
         check_lengths(layout, joined)
         whole = lay_out(joined, layout, opening)
@@ -88,17 +94,6 @@ def lay_out(
 
         whole = whole.each(lambda one: with_loss_masks(one, opening))
     return whole
-
-
-def _joined(options: SourceOptions, opening: OpenContext) -> Corpus:
-    opened = [deserializer.open_for(opening) for deserializer in options.opened_from]
-    if options.window.explicit:
-        opened = [corpus.in_window() for corpus in opened]
-    corpus = join(opened, options.missing)
-    for at, name, _ in opening.map_versions:
-        if not any(f"map {name} " in words for words in corpus.names):
-            raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
-    return corpus
 
 
 def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:

@@ -262,11 +262,7 @@ def _by_fields(value: object) -> object:
 def takes_arguments_of(
     make: Callable[P, T],
 ) -> Callable[[Callable[Concatenate[S, ...], None]], Callable[Concatenate[S, P], None]]:
-    """Declare that a method takes the arguments of a dataclass, which it hands on.
-
-    Type checkers believe it; editors that complete by names look into the method, which
-    therefore calls the dataclass by its name.
-    """
+    """Declare, for type checkers, that a method takes the arguments of a dataclass."""
 
     def decorate(
         method: Callable[Concatenate[S, ...], None],

@@ -304,13 +304,6 @@ class Plan:
         times = self.order.own_times(min(time, self.limit))
         return dict(zip(self.corpus.parts, times, strict=True))
 
-    def shares(self, time: int) -> dict[str, float]:
-        """Return the share of each corpus of a mixture of all samples before a nominal time."""
-        return {
-            f"share_of_{name}": samples / time if time else 0.0
-            for name, samples in self.corpus_positions(time).items()
-        }
-
     def sweeps_ended_by(self, start: int, stop: int) -> dict[str, int]:
         """Return how many sweeps of every corpus of a mixture end in ``[start, stop)``."""
         before, after = self.corpus_positions(start), self.corpus_positions(stop)

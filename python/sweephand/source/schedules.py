@@ -64,20 +64,10 @@ class Schedule(ABC, Generic[Number]):
 
 @dataclass(frozen=True)
 class StepSchedule(Schedule[Number]):
-    """Schedule of values that hold for a number of epochs each.
+    """Schedule of values that hold for a number of epochs each; see `Schedule`."""
 
-    Attributes
-    ----------
-    steps : tuple of (int, number)
-        Each value and, before it, the number of epochs for which it holds.
-    epoch_size : int or None
-        Samples of an epoch; None: an epoch is one sweep.
-    minibatch_size, follows
-        As for `Schedule`.
-    """
-
-    steps: tuple[tuple[int, Number], ...]
-    epoch_size: int | None
+    steps: tuple[tuple[int, Number], ...]  # numbers of epochs, and values
+    epoch_size: int | None  # in samples; None: an epoch is one sweep
     minibatch_size: int | None = None
     follows: Follows = "applied"
 
@@ -100,10 +90,9 @@ class StepSchedule(Schedule[Number]):
 
 @dataclass(frozen=True)
 class FormulaSchedule(Schedule[float]):
-    """Schedule of the values of a formula, a function of the samples seen."""
+    """Schedule of the values of a formula, a function of the samples seen; see `Schedule`."""
 
     formula: Formula
-    # as for `Schedule`
     minibatch_size: int | None = None
     follows: Follows = "applied"
 
@@ -114,7 +103,7 @@ class FormulaSchedule(Schedule[float]):
 
     def is_last_at(self, samples: int, sweeps: int) -> bool:
         """Return True if the last value holds by then."""
-        return samples >= self.formula.end
+        return samples >= self.formula.pieces[-1][1]
 
     @property
     def least_change(self) -> float:

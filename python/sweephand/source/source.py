@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sweephand.base.other_names import answers_other_names
 from sweephand.deserializers.array import ArrayDeserializer
@@ -128,7 +128,10 @@ class MinibatchSource(Answers):
         plan = Plan.open(options, listed, crosses_sweeps=self._crosses_sweeps)
         self._events_path = path
         self._cursor = Cursor(plan)
-        close_at_exit(self)
+        if not _open:  # again, to run before functions registered meanwhile
+            atexit.unregister(_close_all)
+            atexit.register(_close_all)
+        _open.add(self)
 
     @property
     def cursor(self) -> Cursor:
@@ -172,9 +175,7 @@ class MinibatchSource(Answers):
         """
         cursor = self._cursor
         asked = minibatch_size_in_samples, num_data_partitions, partition_index
-        request = cursor.last_request(*asked)
-        if request is None:
-            request = cursor.request(*asked)
+        request = cursor.request(*asked)
         contents = None
         if input_map is not None:
             names = {key: self.stream_info(one).name for key, one in input_map.items()}
@@ -300,13 +301,10 @@ class MinibatchSource(Answers):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a recipe for the same source at the same place."""
-        return self.made_at(self.position)
-
-    def made_at(self, position: Position, **changes: Any) -> tuple[Any, ...]:
-        """Return the recipe for this source elsewhere, or with options that are changed."""
         plan = self.timeline
-        options = replace(plan.options, events=None, **changes)
-        return _remake, (type(self), options, list(plan.events), self._events_path, position)
+        options = replace(plan.options, events=None)
+        made = type(self), options, list(plan.events), self._events_path, self.position
+        return _remake, made
 
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid.
@@ -348,22 +346,7 @@ def _remake(
 _EXIT_SECONDS = 1.0
 
 
-class ClosedAtExit(Protocol):
-    """Something with threads."""
-
-    def close_within(self, seconds: float) -> bool:
-        """Close, wait up to `seconds` for the threads, and return True if they have ended."""
-
-
-_open: weakref.WeakSet[ClosedAtExit] = weakref.WeakSet()
-
-
-def close_at_exit(one: ClosedAtExit) -> None:
-    """Have something closed at the end of the process, if it still lives then."""
-    if not _open:  # again, to run before functions registered meanwhile
-        atexit.unregister(_close_all)
-        atexit.register(_close_all)
-    _open.add(one)
+_open: weakref.WeakSet[MinibatchSource] = weakref.WeakSet()
 
 
 def _close_all() -> None:
