@@ -13,7 +13,7 @@ import pytest
 from tests.maps import functions
 
 import sweephand as sh
-from sweephand.maps.workers import CallTimes, MapWorkers, Watch
+from sweephand.maps.workers import CallTimes, MapWorkers, watch
 
 Q, S = 1e-5, 1e-3  # seconds of a call
 
@@ -57,7 +57,7 @@ def test_a_map_that_holds_the_lock_goes_on_in_processes_and_says_so(
         yield
         pace.watched = pace.locked = 1.0
 
-    monkeypatch.setattr("sweephand.maps.workers.Watch", sees_it_held)
+    monkeypatch.setattr("sweephand.maps.workers.watch", sees_it_held)
     monkeypatch.setattr("sweephand.maps.workers._WORTH", 1e-6)
     corpus = sh.ArrayDeserializer({"x": np.arange(1000)}).map(functions.negate)
     with sh.MinibatchSource(corpus, num_map_workers=2, max_sweeps=1) as source:
@@ -73,9 +73,9 @@ def test_a_map_that_holds_the_lock_goes_on_in_processes_and_says_so(
 
 def test_what_holds_the_lock_is_told_from_what_does_not() -> None:
     pace, free = CallTimes(), CallTimes()
-    with Watch(pace):
+    with watch(pace):
         sum(range(3_000_000))
-    with Watch(free):
+    with watch(free):
         time.sleep(0.05)
     assert pace.locked / pace.watched > free.locked / free.watched
     assert sys.getswitchinterval() < 0.1

@@ -149,13 +149,7 @@ def runs_of(
     offsets: NDArray[np.int64],
     weights: NDArray[np.float64] | None = None,
 ) -> LossMasks:
-    """Return the runs of samples that a loss is taken on, each of one weight.
-
-    Examples
-    --------
-    >>> runs_of(np.array([0, 1, 1, 1, 0]) > 0, np.array([0, 2, 5])).bounds
-    array([1, 2, 0, 2], dtype=uint32)
-    """
+    """Return the runs of samples that a loss is taken on, each of one weight."""
     goes_on = np.zeros(len(is_on) + 1, np.bool_)  # from the sample before, and the end
     goes_on[1:-1] = is_on[1:] & is_on[:-1]
     if weights is not None:

@@ -27,7 +27,19 @@ if TYPE_CHECKING:
     from sweephand.maps.workers import OpenContext
 
 
-class Lengths(ABC):
+class _Limited:
+    """What takes memory within a limit of the source."""
+
+    max_bytes: int | None = None
+
+    def within(self, max_bytes: int) -> Self:
+        """Return the same for a source of so much memory."""
+        made = copy(self)
+        object.__setattr__(made, "max_bytes", max_bytes)  # of a frozen class too
+        return made
+
+
+class Lengths(_Limited, ABC):
     """Lengths of the streams that a map makes of a sequence, as ``size=`` of a map.
 
     Attributes
@@ -45,13 +57,6 @@ class Lengths(ABC):
     name: str
     streams: tuple[str, ...]
     heads: Mapping[str, int] = {}
-    max_bytes: int | None = None
-
-    def within(self, max_bytes: int) -> Self:
-        """Return the same for a source of so much memory."""
-        made = copy(self)
-        object.__setattr__(made, "max_bytes", max_bytes)  # of a frozen class too
-        return made
 
     @abstractmethod
     def __call__(self, sequence: Mapping[str, Any]) -> Mapping[str, int]:
@@ -62,7 +67,7 @@ class Lengths(ABC):
         return self(sequence)
 
 
-class KnownMap(ABC):
+class KnownMap(_Limited, ABC):
     """A function of a sequence that declares the options of `Deserializer.map` itself.
 
     Attributes
@@ -88,7 +93,6 @@ class KnownMap(ABC):
     size: Literal["same", "measured"] | Callable[[Mapping[str, int], Key], int] | Lengths = (
         "same"
     )
-    max_bytes: int | None = None
 
     def learned(self, corpus: Corpus, opening: OpenContext) -> KnownMap:
         """Return the map with all that it learns from a corpus when that is opened."""

@@ -41,10 +41,6 @@ class PassFindings(NamedTuple):
     arrays: Mapping[str, NDArray[Any]] = {}  # and as arrays
     path: Path | None = None  # of the index that keeps them
 
-    @classmethod
-    def one_each(cls, values: NDArray[np.uint32], **facts: Any) -> PassFindings:
-        return cls(np.ones(len(values), np.uint32), values, facts)
-
 
 class KeptPass:
     """A pass over all sequences of a corpus in storage order, whose findings have a name.

@@ -203,17 +203,15 @@ def _kept_corpus(
             f"{wanted} with cache=True is for files that are read chunk by chunk, such as "
             "text; these data are in memory or read in place: map them without it"
         )
-    kept = KeptPass(corpus, opened.opening, f"{wanted.fingerprint} kept")
+    described = [info.describe() for info in streams]
+    kept = KeptPass(corpus, opened.opening, f"{wanted.fingerprint} kept as {described}")
     task = partial(opened.task, opened.call(partial(sizes_made, keeps=True), look.form))
     is_new = False
-    if (found := _recalled(kept)) is not None:
-        if found.facts["streams"] != [info.describe() for info in streams]:
-            raise stale(wanted, found, "other streams than those that were kept")
-    else:
+    if (found := _recalled(kept)) is None:
         with kept.alone() as place:
             if (found := _recalled(kept)) is None:  # no other process has made it meanwhile
                 try:
-                    kept.keep(_made(opened, task, look.form, streams, place))
+                    kept.keep(_made(opened, task, look.form, place))
                     found, is_new = _recalled(kept), True
                 except NotKept as error:
                     warnings.warn(
@@ -320,7 +318,6 @@ def _made(
     opened: OpenedMap,
     task: MakeTask,
     form: SampleForm,
-    streams: list[StreamInfo],
     place: Path | None,
 ) -> PassFindings:
     """Map all sequences, write the results, and return all else that is to be kept."""
@@ -361,9 +358,8 @@ def _made(
         with suppress(OSError):
             part_path.unlink(missing_ok=True)
     found = sizes.findings()
-    described = {"streams": [info.describe() for info in streams], "bytes": num_bytes}
     arrays = {"chunks": np.array(offsets, np.uint64)}
-    return found._replace(facts={**found.facts, **described}, arrays=arrays)
+    return found._replace(facts={**found.facts, "bytes": num_bytes}, arrays=arrays)
 
 
 def _packed(form: SampleForm, chunk: Measured) -> bytes:

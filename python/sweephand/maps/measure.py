@@ -338,29 +338,26 @@ def _table_of(
 def _declared_sizes(opened: OpenedMap, size_of: SizeOf) -> PassFindings:
     """Ask the user's function for the size of every sequence."""
     corpus, wanted = opened.corpus, opened.map
-    context = KeyContext(opened.opening.seed, wanted.name, wanted.version)
-    of_all = context.of_all_sweeps()
+    of_all = KeyContext(opened.opening.seed, wanted.name, wanted.version).of_all_sweeps()
     sizes = corpus.core.sizes(0, corpus.num_sequences)
     names = opened.stored.names_of_size()
     found = np.zeros(len(sizes), np.uint32)
     step = 1 << 16
     for begin in range(0, len(sizes), step):
         numbers = np.arange(begin, min(begin + step, len(sizes)), dtype=np.uint64)
-        keys = [Key(of_all, 0, name) for name in corpus.ids.names(numbers)]
-        for at, (size, key) in enumerate(
-            zip(sizes[numbers].tolist(), keys, strict=True), begin
-        ):
-            given = {name: size if wide else 1 for name, wide in names.items()}
+        for at, name in enumerate(corpus.ids.names(numbers), begin):
+            key, size = Key(of_all, 0, name), int(sizes[at])
+            given = {stream: size if wide else 1 for stream, wide in names.items()}
             try:
                 returned = size_of(given, key)
             except Exception as error:
-                error.add_note(f"raised by size= of {wanted}, at sequence {key.sequence_id!r}")
+                error.add_note(f"raised by size= of {wanted}, at sequence {name!r}")
                 raise
             checked = whole_number(returned)
             if checked is None or not 0 <= checked < 2**32:
                 raise ValueError(
                     f"size= of {wanted} must return a whole number of samples in [0, 2^32), "
-                    f"got {shown(returned)} for {key.sequence_id!r}"
+                    f"got {shown(returned)} for {name!r}"
                 )
             found[at] = checked
     return _one_each(found)

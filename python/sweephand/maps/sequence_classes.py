@@ -57,19 +57,13 @@ def classes_of(corpus: Corpus, stream: str, opening: OpenContext) -> SequenceCla
     rank = np.empty(len(ordered), np.int64)
     rank[[seen[value] for value in ordered]] = np.arange(len(ordered))
     found = SequenceClasses([class_name(value) for value in ordered], rank[numbers])
-    kept.keep(PassFindings.one_each(found.numbers.astype(np.uint32), names=found.names))
+    ones = np.ones(len(numbers), np.uint32)
+    kept.keep(PassFindings(ones, found.numbers.astype(np.uint32), {"names": found.names}))
     return found
 
 
 def class_name(value: Any) -> str:
-    """Return the name of a class, an integer, bool or text.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [class_name(one) for one in (3, np.int8(4), b"cat", True)]
-    ['3', '4', 'cat', 'True']
-    """
+    """Return the name of a class, an integer, bool or text."""
     return value.decode(*_TEXT) if isinstance(value, bytes) else str(value)
 
 
@@ -143,19 +137,17 @@ class TextClasses(KnownMap):
 def classes(stream: str, names: Sequence[str] | None = None) -> TextClasses:
     """Return a map that makes numbers of texts, such as labels, for `Deserializer.map`.
 
-    The names of the classes are kept: in ``source.streams[stream].classes``, by their numbers,
-    and in the fingerprint of a state, so that a run goes on with the same numbers or not at
-    all.
+    The names are in ``source.streams[stream].classes``, by their numbers, and in the
+    fingerprint of a state: a run goes on with the same numbers or not at all.
 
     Parameters
     ----------
     stream : str
         A stream of texts, or of integers or bools; without ``names`` of one sample a sequence.
     names : sequence of str, optional
-        The classes of numbers 0, 1, ...; any other text is a `DataError`. By default all
-        classes of the corpus, integers ascending and then texts in alphabetical order: they
-        are found when it is opened, in one pass that is kept beside the index of files. Files
-        of validation that are mapped by themselves take the names of the training data.
+        The classes of numbers 0, 1, ...; any other text is a `DataError`. By default those of
+        the corpus, ascending: they are found in one pass, which is kept beside the index of
+        files. Files of validation take the names of the training data.
 
     Returns
     -------

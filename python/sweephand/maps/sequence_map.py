@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -62,19 +61,17 @@ class SequenceMap:
 
     def learned(self, corpus: Corpus, opening: OpenContext) -> SequenceMap:
         """Return the map after its function has learned from the corpus; see `KnownMap`."""
-        limit, size = opening.memory_limit, self.size
+        limit, size, function, name = opening.memory_limit, self.size, self.function, self.name
+        if isinstance(function, KnownMap):
+            learned = function.learned(corpus, opening)
+            if learned.name != function.name:
+                own = "" if name == function.name else f"{name}, "
+                name = f"{own}{learned.name}"
+            function = learned
+        if limit is not None and isinstance(function, KnownMap):
+            function = function.within(limit)
         if limit is not None and isinstance(size, Lengths):
             size = size.within(limit)
-        if not isinstance(self.function, KnownMap):
-            return replace(self, size=size)
-        function = self.function.learned(corpus, opening)
-        if limit is not None:
-            function = copy(function)
-            function.max_bytes = limit
-        name = self.name
-        if function.name != self.function.name:
-            own = "" if name == self.function.name else f"{name}, "
-            name = f"{own}{function.name}"
         return replace(self, function=function, name=name, size=size)
 
     @property

@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -17,10 +19,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.corpus.calls import CallLock
 from sweephand.corpus.ledger import Ledger
-from sweephand.run.processes import Progress
+from sweephand.run.processes import (
+    CLOSED,
+    ForkServer,
+    ProcessWorker,
+    Progress,
+    main_module,
+)
 
 if TYPE_CHECKING:
-    from sweephand.run.pool import Pool
+    from sweephand.run.pool import Pool, Worker
 
 
 Kind = Literal["threads", "processes"]
@@ -80,42 +88,38 @@ class CallTimes:
         return "caller" if is_quick and may_stay else "threads"
 
 
-class Watch(threading.Thread):
-    """Measures for how long a thread that wakes up waits for Python's lock, during calls.
+@contextmanager
+def watch(pace: CallTimes) -> Iterator[None]:
+    """Measure for how long a thread that wakes up waits for Python's lock, during calls.
 
     Meanwhile nobody has to give up the lock, for a tenth of a second: a call that did so, and
     waits for a processor, would look like one that does not hold it.
     """
+    begin, is_over = math.inf, threading.Event()
 
-    def __init__(self, pace: CallTimes) -> None:
-        super().__init__(name="sweephand-watch", daemon=True)
-        self._pace = pace
-        self._begin = math.inf
-        self._is_over = threading.Event()
-        self._interval = sys.getswitchinterval()
-
-    def run(self) -> None:
+    def look() -> None:
         """Sleep, and see how much later than it should be the next line runs."""
-        pause, slack, is_over = 5e-4, 1.5e-4, False
+        pause, slack, is_last = 5e-4, 1.5e-4, False
         before, without = time.monotonic(), _seconds_without_processor()
-        while not is_over:
+        while not is_last:
             time.sleep(pause)
-            is_over = self._is_over.is_set()
+            is_last = is_over.is_set()
             now, later = time.monotonic(), _seconds_without_processor()
-            late = now - max(before + pause + slack, self._begin) - (later - without)
-            self._pace.watched += max(0.0, now - max(before, self._begin))
-            self._pace.locked += max(0.0, late)
+            pace.watched += max(0.0, now - max(before, begin))
+            pace.locked += max(0.0, now - max(before + pause + slack, begin) - later + without)
             before, without = now, later
 
-    def __enter__(self) -> None:
-        self.start()
-        sys.setswitchinterval(0.1)
-        self._begin = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self.join()
-        sys.setswitchinterval(self._interval)
+    looking = threading.Thread(target=look, name="sweephand-watch", daemon=True)
+    looking.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.1)
+    begin = time.monotonic()
+    try:
+        yield
+    finally:
+        is_over.set()
+        looking.join()
+        sys.setswitchinterval(interval)
 
 
 _watching = threading.Lock()  # one at a time, as the interval is that of all
@@ -203,7 +207,7 @@ class MapWorkers:
                 end = min(len(task), done + count)
                 if pace.calls and pace.of_calls(end - done) < _LEAST_WATCHED:
                     break
-                with Watch(pace):
+                with watch(pace):
                     found = _carry_out(self.call_lock, task.part(done, end))
                 made.append(found)
                 self._note(pace, "caller", [found])
@@ -248,7 +252,7 @@ class MapWorkers:
         )
 
     def _pool(self, kind: Kind) -> Pool:
-        from sweephand.run.processes import CLOSED
+        from sweephand.run.pool import Pool, ThreadWorker
 
         with self._starting:
             if self._is_closed:
@@ -258,20 +262,12 @@ class MapWorkers:
                 # Pools that were not closed end with the last reference to these workers.
                 weakref.finalize(self, _end, self._process, self._pools)
             if kind not in self._pools:
-                self._pools[kind] = self._make_pool(kind)
+                server = ForkServer()  # which begins nothing if none asks
+                make: Callable[[], Worker] = partial(ProcessWorker, server, {})
+                if kind == "threads":
+                    make = partial(ThreadWorker, partial(_carry_out, self.call_lock))
+                self._pools[kind] = Pool(self.num_workers, make, self.limit, server.end)
             return self._pools[kind]
-
-    def _make_pool(self, kind: Kind) -> Pool:
-        from sweephand.run.pool import Pool, ThreadWorker
-
-        if kind == "threads":
-            carry_out = partial(_carry_out, self.call_lock)
-            return Pool(self.num_workers, partial(ThreadWorker, carry_out), self.limit)
-        from sweephand.run.processes import ForkServer, ProcessWorker
-
-        server = ForkServer()
-        make = partial(ProcessWorker, server, {})
-        return Pool(self.num_workers, make, self.limit, server.end)
 
 
 def _end(process: int, pools: dict[Kind, Pool]) -> None:
@@ -282,8 +278,6 @@ def _end(process: int, pools: dict[Kind, Pool]) -> None:
 
 def _why_not_found(wanted: object, *, takes_main: bool = True) -> str:
     """Return the reason why worker processes could not find a map, or ""."""
-    from sweephand.run.processes import main_module
-
     try:
         found = pickle.dumps(wanted)
     except Exception as error:

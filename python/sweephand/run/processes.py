@@ -128,20 +128,19 @@ class ForkServer:
         """Kill that server, and its workers, stopped ones too; or any, and for good."""
         with self._lock:
             self._is_closed = self._is_closed or process is None
-            if self._running and process in (None, self._running[0]):
-                self._end()
-
-    def _end(self) -> None:
-        assert self._running is not None
-        (process, peer), self._running = self._running, None
-        peer.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.1)  # it has ended, or hears that it is not wanted
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # one that waits for a disk
-                process.wait(_END_SECONDS)
+            if self._running is None or process not in (None, self._running[0]):
+                return
+            (process, peer), self._running = self._running, None
+            peer.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)  # it has ended, or hears that it is not wanted
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                with contextlib.suppress(
+                    subprocess.TimeoutExpired
+                ):  # one that waits for a disk
+                    process.wait(_END_SECONDS)
 
     def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         own, other = socket_pair()
