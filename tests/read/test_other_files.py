@@ -99,7 +99,7 @@ def test_a_summary_of_parquet_files_is_refused_by_the_name_of_one(tmp_path: Path
     pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet", metadata_collector=told)
     told[0].set_file_path("../other/a.parquet")
     told[0].write_metadata_file(tmp_path / "_metadata")
-    with pytest.raises(sh.DataError, match=r"is in the file '\.\./other/a\.parquet'") as caught:
+    with pytest.raises(sh.DataError, match=r"in the file '\.\./other/a\.parquet'") as caught:
         rows(sh.ParquetDeserializer(tmp_path / "_metadata"))
     assert caught.value.file == str(tmp_path / "_metadata")
     told[0].set_file_path("own.parquet")  # as nobody writes it, but it is right
@@ -172,7 +172,7 @@ def test_files_of_a_saved_dataset_lie_in_its_folder(name: str, tmp_path: Path) -
     folder = tmp_path / "saved"
     folder.mkdir()
     (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
-    with pytest.raises(sh.DataError, match="is not in the folder"):
+    with pytest.raises(sh.DataError, match="are not in the folder"):
         sh.ArrowDeserializer(folder)
 
 

@@ -27,7 +27,7 @@ from sweephand.deserializers.open_path import Look, SelfDescribed
 from sweephand.deserializers.units.unit_scan import known_fields
 from sweephand.errors import DataError
 from sweephand.files.find import find_shards
-from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
+from sweephand.files.index_file import Advance, Keep, Scan, check_keep, load_index
 from sweephand.files.inflate import (
     PACKINGS,
     ContentFile,
@@ -129,7 +129,7 @@ class CTFDeserializer(SelfDescribed):
             )
             for name, one in self.definitions.items()
         ]
-        self._flags = [skip_sequence_ids, allow_blank_lines, allow_nonfinite]
+        self._flags = skip_sequence_ids, allow_blank_lines, allow_nonfinite
         self._make_format(self._infos)  # refuses invalid streams
         sized = [info.name for info in self._infos if info.defines_mb_size]
         carried = [info.name for info in self._infos if info.carried]
@@ -142,7 +142,7 @@ class CTFDeserializer(SelfDescribed):
                 for info in self._infos
             ],
             "size": sized,
-            "flags": self._flags,
+            "flags": list(self._flags),
         }
 
     def _guess(self) -> StreamDefs:
@@ -171,11 +171,11 @@ class CTFDeserializer(SelfDescribed):
         for name in lacking:
             field = streams[name].field or name
             if field not in guessed:
+                reason = (
+                    f"no field {field!r}, there are: {', '.join(guessed)}; declare its shape"
+                )
                 raise DataError(
-                    f"the first lines have no field {field!r}, there are: {', '.join(guessed)}"
-                    "; what comes later needs its shape in a StreamDef",
-                    self._files[0].path,
-                    stream=name,
+                    f"the first lines have {reason}", self._files[0].path, stream=name
                 )
             found = guessed[field]
             completed[name] = replace(
@@ -184,23 +184,7 @@ class CTFDeserializer(SelfDescribed):
         return StreamDefs(completed)
 
     def _field(self, info: StreamInfo) -> str:
-        return self.definitions[info.name].field or info.name
-
-    def _settled(self, index: Index) -> list[StreamInfo]:
-        """Return the streams; an undeclared dimension follows from the largest index."""
-        found = [
-            list(zip(facts["num_indices"], facts["single"], strict=True))
-            for facts in index.facts
-            if facts["single"]  # not of empty files
-        ]
-        settled = []
-        for info, *own in zip(self._infos, *found, strict=True):
-            shape = info.shape
-            if self.definitions[info.name].shape is None:
-                shape = (max([1, *(reach for reach, _ in own)]),)
-            is_single = all(single for _, single in own)
-            settled.append(replace(info, shape=shape, is_single=is_single))
-        return settled
+        return info.definition.field or info.name
 
     def _make_format(self, infos: Sequence[StreamInfo]) -> _core.formats.CtfFormat:
         """Return the core's reader, which unlike this object does not pickle."""
@@ -214,14 +198,7 @@ class CTFDeserializer(SelfDescribed):
             )
             for info in infos
         ]
-        skip_sequence_ids, allow_blank_lines, allow_nonfinite = self._flags
-        return _core.formats.CtfFormat(
-            streams=streams,
-            skip_sequence_ids=skip_sequence_ids,
-            allow_blank_lines=allow_blank_lines,
-            allow_nonfinite=allow_nonfinite,
-            max_line_bytes=_MAX_LINE_BYTES,
-        )
+        return _core.formats.CtfFormat(streams, *self._flags, _MAX_LINE_BYTES)
 
     def open(self, ledger: Ledger) -> StoredCorpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
@@ -235,13 +212,22 @@ class CTFDeserializer(SelfDescribed):
         ]
         index = replace(index, files=listed)
         is_empty = not index.starts["sizes"][-1]
-        met = [facts["met"] for facts in index.facts if facts["met"]]  # of files with lines
-        for info, *counts in zip(self._infos, *met, strict=True):
-            if not is_empty and not any(counts):  # misspelt, whatever the budget
+        found = [
+            list(zip(facts["met"], facts["num_indices"], facts["single"], strict=True))
+            for facts in index.facts
+            if facts["met"]  # of files with lines
+        ]
+        infos = []
+        for info, *own in zip(self._infos, *found, strict=True):
+            if not is_empty and not any(met for met, _, _ in own):  # misspelt
                 known = known_fields(self._guess)
                 reason = f"no line has the field {self._field(info)!r}{known}"
                 raise DataError(reason, index.files[0].path, stream=info.name)
-        infos = self._settled(index)
+            shape = info.shape
+            if info.definition.shape is None:
+                shape = (max([1, *(reach for _, reach, _ in own)]),)
+            is_single = all(single for _, _, single in own)
+            infos.append(replace(info, shape=shape, is_single=is_single))
         num_listed = 0
         for file, facts in zip(index.files, index.facts, strict=True):
             for reason, offset, stream, sequence, line, is_charged in facts["items"]:
@@ -289,11 +275,7 @@ class CTFDeserializer(SelfDescribed):
         )
 
     def _scan(
-        self,
-        form: _core.formats.CtfFormat,
-        max_errors: int,
-        file: SourceFile,
-        advance: Advance,
+        self, form: _core.formats.CtfFormat, max_errors: int, file: SourceFile, advance: Advance
     ) -> Scan:
         """Scan a file once; it gets an index if its errors are within the budget."""
         content: dict[str, Any] = {}

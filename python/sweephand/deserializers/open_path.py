@@ -295,9 +295,7 @@ FORMATS = (
     Format(
         "CNTK text",
         f"{_OURS}.ctf:CTFDeserializer",
-        magic=b"(?:%b)?(?:%b)?" % (_BOM, _BLANKS + rb"\d+" + _BLANKS)
-        + rb"\|[a-zA-Z]|"
-        + _PACKED,
+        magic=b"(?:%b)?%b\\d*%b\\|[a-zA-Z]|%b" % (_BOM, _BLANKS, _BLANKS, _PACKED),
         confirm=f"{_OURS}.ctf:is_ctf",
     ),
     Format(

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from os import fsdecode, fsencode
 from pathlib import PurePath
 from typing import Any
 
@@ -205,15 +206,10 @@ def _read_group(group: dict[int, Any], number: int, file: SourceFile, footer: An
     found = _RowGroup(num_rows, [], [])
     if len(group[_COLUMNS]) != footer.num_columns or num_rows < 0:
         raise ValueError(f"row group {number} has other columns than the schema")
+    own = fsencode(PurePath(file.path).name)
     for at, column in enumerate(group[_COLUMNS]):
         data, wanted = column[_META_DATA], footer.schema.column(at)
-        other = column.get(_FILE_PATH, b"").decode(errors="replace")
-        if other not in ("", PurePath(file.path).name):
-            raise DataError(
-                f"row group {number} is in the file {other!r}: this is a summary of other "
-                "files, as '_metadata' is; give those",
-                file.path,
-            )
+        other = column.get(_FILE_PATH, b"") or own  # of a summary, as "_metadata" is
         name = ".".join(part.decode() for part in data[_PATH])
         kind, width = _TYPES[data[_TYPE]]
         values, size = int(data[_NUM_VALUES]), int(data[_UNCOMPRESSED_SIZE])
@@ -222,13 +218,14 @@ def _read_group(group: dict[int, Any], number: int, file: SourceFile, footer: An
         most = num_rows if wanted.max_repetition_level == 0 else values
         if (
             (name, kind) != (wanted.path, wanted.physical_type)
+            or other != own
             or not num_rows <= values <= most
             or size < 0
             or (is_plain and data[_COMPRESSED_SIZE] != size)
         ):
             raise ValueError(
                 f"row group {number} of {num_rows} rows has {values} values of {size} bytes "
-                f"in {name!r} of {kind}"
+                f"in {name!r} of {kind}, in the file {fsdecode(other)!r}"
             )
         found.num_bytes.append(size + 8 * values if width is None else width * values)
         found.may_have_nulls.append(data.get(_STATISTICS, {}).get(_NULL_COUNT, 1) != 0)
