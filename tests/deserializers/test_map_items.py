@@ -39,21 +39,16 @@ def test_pictures_of_pillow_are_one_sample_each() -> None:
     assert first(pictures)["x"].values.shape == (8, 5, 6)
 
 
-def test_a_list_of_pictures_is_one_sample_each() -> None:
-    minibatch = first(sh.ArrayDeserializer({"x": PICTURES, "y": np.arange(10)}))
-    assert minibatch["x"].values.shape == (8, 3, 4, 5)
+def test_pictures_are_one_sample_each_or_sequences_of_a_declared_shape() -> None:
+    arrays = {"x": PICTURES, "y": np.arange(10)}
+    assert first(sh.ArrayDeserializer(arrays))["x"].values.shape == (8, 3, 4, 5)
     declared = sh.ArrayDeserializer(
         {"x": [one[:, :, 0] for one in PICTURES]}, {"x": sh.StreamDef(shape=(3, 4))}
     )
     assert first(declared)["x"].values.shape == (8, 3, 4)
-
-
-def test_a_shape_that_is_declared_makes_them_sequences_of_rows() -> None:
     rows = {"x": sh.StreamDef(shape=(4, 5))}
-    for corpus in (
-        sh.MapDeserializer(items((3, 4, 5)), rows),
-        sh.ArrayDeserializer({"x": PICTURES}, rows),
-    ):
+    items_of_rows = sh.MapDeserializer(items((3, 4, 5)), rows)
+    for corpus in (items_of_rows, sh.ArrayDeserializer({"x": PICTURES}, rows)):
         with sh.MinibatchSource(corpus) as source:
             assert source.num_samples_per_sweep == 30
             assert source.streams.x.shape == (4, 5)
