@@ -56,13 +56,6 @@ py::list list_of(const std::vector<std::string>& names) {
   return list;
 }
 
-// By name, which may be any bytes.
-py::dict to_python(const std::map<std::string, std::uint64_t>& counts) {
-  py::dict dict;
-  for (const auto& [name, count] : counts) dict[py::bytes(name)] = count;
-  return dict;
-}
-
 void bind_ledger(py::module_& room) {
   py::class_<Item>(room, "Item")
       .def_property_readonly("reason", [](const Item& self) { return describe(self); })
@@ -100,13 +93,9 @@ void bind_ctf_index(py::module_& room) {
            "max_errors"_a)
       .def("append", &CtfIndex::append, "part"_a, "start"_a)
       .def_readonly("ledger", &CtfIndex::ledger)
-      .def_readonly("num_lines", &CtfIndex::num_lines)
-      .def_readonly("num_samples", &CtfIndex::num_samples)
       .def_readonly("num_met", &CtfIndex::num_met)
       .def_readonly("num_indices", &CtfIndex::num_indices)
       .def_readonly("is_single", &CtfIndex::is_single)
-      .def_property_readonly("undeclared",
-                             [](const CtfIndex& self) { return to_python(self.undeclared); })
       .def_property_readonly(
           "keys", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.keys); })
       .def_property_readonly(

@@ -72,12 +72,10 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
   scanner.finish();
   index.sequences = std::move(scanner.sequences());
   index.num_lines = scanner.num_lines();
-  index.num_samples = scanner.num_samples();
   index.num_met = scanner.num_met();
   for (const auto& column : scanner.columns())
     index.num_indices.push_back(column->num_indices());
   index.is_single = scanner.is_single();
-  index.undeclared = {scanner.undeclared().begin(), scanner.undeclared().end()};
   return index;
 }
 
@@ -90,7 +88,6 @@ void CtfIndex::append(const CtfIndex& part, const CtfStart& start) {
   add_all(sequences.sizes, more.sizes, std::uint32_t{0});
   ledger.append(part.ledger, num_lines, start.ignore_ids);
   num_lines += part.num_lines;
-  num_samples += part.num_samples;
   num_met.resize(part.num_met.size());
   num_indices.resize(part.num_indices.size());
   is_single.resize(part.is_single.size(), true);
@@ -99,7 +96,6 @@ void CtfIndex::append(const CtfIndex& part, const CtfStart& start) {
     num_indices[i] = std::max(num_indices[i], part.num_indices[i]);
     is_single[i] = is_single[i] && part.is_single[i];
   }
-  for (const auto& [name, count] : part.undeclared) undeclared[name] += count;
 }
 
 }  // namespace sweephand

@@ -11,7 +11,6 @@
 #include "read/byte_source.hpp"
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,13 +34,10 @@ struct CtfIndex {
   CtfSequences sequences;
   Ledger ledger;
   std::uint64_t num_lines = 0;
-  std::uint64_t num_samples = 0;       // of all streams
   std::vector<std::uint64_t> num_met;  // how often each stream was met
   std::vector<std::uint64_t>
       num_indices;  // per stream: the least dimension that its indices fit into; 0 if dense
   std::vector<bool> is_single;  // whether each has one sample in every sequence
-  std::map<std::string, std::uint64_t>
-      undeclared;  // streams that are passed over, and how often
 
   // Adds the part of the file that follows.
   void append(const CtfIndex& part, const CtfStart& start);

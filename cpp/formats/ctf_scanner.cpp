@@ -112,10 +112,6 @@ inline const char* find_pipe_or_control(const char* text) noexcept {
 #endif
 }
 
-constexpr std::size_t kMaxUndeclared = 1000;
-constexpr std::size_t kMaxUndeclaredBytes = 200;
-constexpr std::size_t kFirstUndeclared = 8;  // looked at before the map is
-
 std::string describe_empty_row(const CtfFormat& format) {
   return "a sample of a declared stream in every line, such as '|" +
          format.streams.front().field + "'";
@@ -263,40 +259,16 @@ const char* CtfScanner::scan_other(const char* name) {
   }
   const char* end = name;
   while (static_cast<unsigned char>(*end) > ' ' && *end != '|') ++end;
-  if (end != name) return skip_undeclared({name, end});
-  report_row(name, "the name of a stream behind '|'", nullptr);
-  return find_pipe_or_line_feed(name);
-}
-
-const char* CtfScanner::skip_undeclared(std::string_view name) {
+  if (end == name) {
+    report_row(name, "the name of a stream behind '|'", nullptr);
+    return find_pipe_or_line_feed(name);
+  }
   row_.is_blank = false;
   row_.has_undeclared = true;
-  count_undeclared(name.substr(0, kMaxUndeclaredBytes));
-  const char* const stop = find_pipe_or_control(name.data() + name.size());
+  const char* const stop = find_pipe_or_control(end);
   if (*stop == '|' || is_line_end(stop, text_.data() + text_.size())) return stop;
   report_row(stop, "no control character", nullptr, Loss::kNothing);
   return find_pipe_or_line_feed(stop);
-}
-
-void CtfScanner::count_undeclared(std::string_view name) {
-  for (std::size_t i = 0; i < first_undeclared_.size(); ++i) {
-    auto& [known, count] = *first_undeclared_[next_undeclared_];
-    next_undeclared_ =
-        next_undeclared_ + 1 == first_undeclared_.size() ? 0 : next_undeclared_ + 1;
-    if (known == name) {
-      ++count;
-      return;
-    }
-  }
-  const auto known = undeclared_.find(name);
-  if (known != undeclared_.end()) {
-    ++known->second;
-  } else if (undeclared_.size() < kMaxUndeclared) {
-    const auto added = undeclared_.emplace(name, 1).first;
-    if (first_undeclared_.size() < kFirstUndeclared) first_undeclared_.push_back(&*added);
-  } else {
-    ++undeclared_[""];
-  }
 }
 
 // From the end of the name on.
@@ -350,7 +322,6 @@ void CtfScanner::end_row() {
   if (!in_sequence_) refuse_beginning();
   if (row_.num_samples == 0)
     report_row(row_.begin, describe_empty_row(format_), nullptr, Loss::kNothing);
-  num_samples_ += row_.num_samples;
   ++sequence_.num_lines;
   sequence_.num_sized_lines += row_.has_size ? 1 : 0;
   sequence_.num_undeclared_lines += row_.has_undeclared ? 1 : 0;

@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -166,7 +165,6 @@ class CtfScanner {
   void finish();
 
   std::uint64_t num_lines() const noexcept { return line_ - options_.first_line; }
-  std::uint64_t num_samples() const noexcept { return num_samples_; }  // of all streams
   // How often each stream was met, also where its sample is lost.
   std::vector<std::uint64_t> num_met() const;
   // Per stream, whether every sequence that is not damaged has exactly one sample of it.
@@ -176,12 +174,6 @@ class CtfScanner {
   // alone.
   CtfSequences& sequences() noexcept { return sequences_; }
   Columns& columns() noexcept { return columns_; }  // in the order of the streams
-
-  // How often a stream was met that is not declared: of the first thousand by name, of all
-  // others under the empty one. Long names are cut.
-  const std::map<std::string, std::uint64_t, std::less<>>& undeclared() const noexcept {
-    return undeclared_;
-  }
 
  private:
   // The data of a stream that every sample uses.
@@ -224,8 +216,6 @@ class CtfScanner {
     return static_cast<std::size_t>(&stream - streams_.data());
   }
   const char* go_on_behind_fault(std::size_t stream);
-  const char* skip_undeclared(std::string_view name);
-  void count_undeclared(std::string_view name);
   void begin_sequence(std::uint64_t key);
   [[gnu::always_inline]] inline void end_row();
   void pass_over_row();
@@ -249,10 +239,6 @@ class CtfScanner {
   std::uint64_t num_sequences_ = 0;
   CtfSequences sequences_;
   Columns columns_;
-  std::map<std::string, std::uint64_t, std::less<>> undeclared_;
-  std::vector<decltype(undeclared_)::pointer> first_undeclared_;  // some that were met first
-  std::size_t next_undeclared_ = 0;                               // a guess
-  std::uint64_t num_samples_ = 0;
   std::vector<Stream> streams_;
   std::vector<bool> is_single_;  // per stream
 

@@ -111,5 +111,4 @@ def read_ctf(
             )
         ],
         [(item.offset, item.caused_by) for item in index.ledger.items],
-        index.undeclared,
     )

@@ -33,7 +33,6 @@ class Sequence:
 class Corpus:
     sequences: list[Sequence] = field(default_factory=list)
     items: list[tuple[int, int | None]] = field(default_factory=list)  # offset, caused by
-    undeclared: dict[bytes, int] = field(default_factory=dict)
 
 
 class FatalError(Exception):
@@ -179,8 +178,6 @@ class Reader:
             stream = next((s for s in self.streams if s.field.encode() == name.group()), None)
             if stream is None:
                 has_undeclared = True
-                count = self.corpus.undeclared.get(name.group(), 0)
-                self.corpus.undeclared[name.group()] = count + 1
                 control = re.compile(rb"[\x00-\x08\x0a-\x1f]").search(
                     self.data, name.end(), stop
                 )

@@ -77,13 +77,7 @@ class CtfIndex:
     def num_indices(self) -> list[int]:
         ...
     @property
-    def num_lines(self) -> int:
-        ...
-    @property
     def num_met(self) -> list[int]:
-        ...
-    @property
-    def num_samples(self) -> int:
         ...
     @property
     def offsets(self) -> numpy.typing.NDArray[numpy.uint64]:
@@ -93,9 +87,6 @@ class CtfIndex:
         ...
     @property
     def skipped(self) -> numpy.typing.NDArray[numpy.uint64]:
-        ...
-    @property
-    def undeclared(self) -> dict:
         ...
 class CtfFile:
     def __init__(self, path: os.PathLike | str | bytes, tag: sweephand._core.read.FileTag, ignore_ids: bool) -> None:
