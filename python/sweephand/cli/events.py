@@ -67,17 +67,12 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
 
 
 def _event(arguments: argparse.Namespace) -> Event:
-    usage, make = _KINDS[arguments.kind]
     try:
         if arguments.ids is not None and arguments.kind != "ban":
             raise ValueError("--ids is of a ban")
-        return make(arguments)
+        return _KINDS[arguments.kind](arguments)
     except (argparse.ArgumentTypeError, ValueError) as error:
-        raise WrongUsage(
-            f"{arguments.kind}: {error}",
-            "sweephand events",
-            f"usage: sweephand events FILE {arguments.kind} {usage}\n",
-        ) from error
+        raise WrongUsage(f"{arguments.kind}: {error}", "sweephand events", "") from error
 
 
 def _at(arguments: argparse.Namespace) -> int:
@@ -118,9 +113,9 @@ def _map_version(arguments: argparse.Namespace) -> MapVersion:
     return MapVersion(map=name, version=whole(version), at=_at(arguments))
 
 
-_KINDS: dict[str, tuple[str, Callable[[argparse.Namespace], Event]]] = {
-    "ban": ("ID... --at T, or --ids FILE --at T", _ban),
-    "skip": ("START STOP", _skip),
-    "weights": ("NAME=WEIGHT... --at T", _weights),
-    "map-version": ("NAME VERSION --at T", _map_version),
+_KINDS: dict[str, Callable[[argparse.Namespace], Event]] = {
+    "ban": _ban,
+    "skip": _skip,
+    "weights": _weights,
+    "map-version": _map_version,
 }

@@ -102,23 +102,22 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     shared = _Check(f"the shares of {workers} workers unite to the minibatch", "minibatches")
     with screen.progress("replay", len(places)) as advance:
         for number, place in enumerate(places):
-            of_threads, alone, *of_workers = (
+            where = f"after step {place.step}"
+            whole, *of_workers = (
                 make_source(corpus, arguments, num_threads=threads)
-                for threads in (number % 3, *[0] * (1 + workers))
+                for threads in (number % 3, *[0] * workers)
             )
-            for digest, minibatch in zip(
-                place.digests, place.replay(of_threads, size), strict=True
-            ):
-                resumed.look(digest_of(minibatch) == digest, f"after step {place.step}")
             shares = [
                 place.replay(one, size, workers, rank) for rank, one in enumerate(of_workers)
             ]
-            for minibatch, *parts in zip(place.replay(alone, size), *shares, strict=True):
+            for digest, minibatch, *parts in zip(
+                place.digests, place.replay(whole, size), *shares, strict=True
+            ):
+                resumed.look(digest_of(minibatch) == digest, where)
                 held = [digests_by_id(part) for part in parts]
                 united = {name: digest for part in held for name, digest in part.items()}
                 is_disjoint = len(united) == sum(map(len, held))
-                is_same = is_disjoint and united == digests_by_id(minibatch)
-                shared.look(is_same, f"after step {place.step}")
+                shared.look(is_disjoint and united == digests_by_id(minibatch), where)
             advance(1)
     checks += [once, as_planned, resumed, shared]
     screen.table(

@@ -103,11 +103,17 @@ class DeviceFindings(Findings):
         alike = defaultdict(list)
         for i, gradient in enumerate(gradients):
             alike[gradient.device, gradient.dtype].append(i)
-        for numbers in alike.values():
+        for (device, _), numbers in alike.items():
             group = [gradients[i].detach() for i in numbers]
             # The norm shows elements that are not finite, except by the scale alone.
             if isinstance(divisor, Tensor) or divisor != 1:
-                self._found.append(_divide_alike(group, divisor))
+                found = torch.zeros((), dtype=torch.float32, device=device)
+                if isinstance(divisor, Tensor):
+                    factor = divisor.reciprocal().to(device, torch.float32)
+                else:
+                    factor = torch.full((), 1 / divisor, dtype=torch.float32, device=device)
+                torch._amp_foreach_non_finite_check_and_unscale_(group, found, factor)
+                self._found.append(found)
             norms |= zip(numbers, norms_of(group).unbind(), strict=True)
         self._norms = [norms[i] for i in range(len(gradients))]
         limit = SMALLEST_NORMAL_FLOAT16 / divisor
@@ -151,18 +157,6 @@ class DeviceFindings(Findings):
                 if (gradient := reference()) is not None and not math.isfinite(self.norms[i]):
                     counts[i] = max(counts[i], int(is_one(gradient).sum()))
         return counts
-
-
-def _divide_alike(gradients: list[Tensor], divisor: float | Tensor) -> Tensor:
-    """Divide gradients of one device and type; return 1 if any was not finite before."""
-    device = gradients[0].device
-    found = torch.zeros((), dtype=torch.float32, device=device)
-    if isinstance(divisor, Tensor):
-        factor = divisor.reciprocal().to(device, torch.float32)
-    else:
-        factor = torch.full((), 1.0 / divisor, dtype=torch.float32, device=device)
-    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, factor)
-    return found
 
 
 def norms_of(gradients: list[Tensor]) -> Tensor:
