@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from io import BufferedReader
 from os import fsdecode
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -86,11 +85,6 @@ class WebDatasetDeserializer(RecordDeserializer):
 
     format = "tar 1"
 
-    samples: Mapping[str, SampleType | None] = MappingProxyType({})  # each archive says them
-
-    def check_field(self, field: str, stream: str) -> None:
-        """Take any field: a sample of another archive may have it."""
-
     def contents(self, index: Index) -> Sequence[SourceFile]:
         unpacked = [facts["format"].get("unpacked") for facts in index.facts]
         return [
@@ -109,13 +103,10 @@ class WebDatasetDeserializer(RecordDeserializer):
     def guess_streams(self) -> StreamDefs:
         file = self.first_file
         compression = compression_of(file)
-        with ExitStack() as stack:
-            if compression is None:
-                samples = stack.enter_context(_walk(file, {}))
-            else:
-                content = stack.enter_context(self._contents.open(file, compression))
-                samples = _samples_in(content, file.path, _NO_LIMIT, {})
-            most = _NO_LIMIT if compression is None else _GUESSED_BYTES
+        packed = compression is not None
+        content = self._contents.open(file, compression) if packed else None
+        with _walk(file, {}, content) as samples:
+            most = _GUESSED_BYTES if packed else _NO_LIMIT
             try:
                 while samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED_SAMPLES:
                     if samples.at > most and len(samples.keys) > 1:  # the first is whole
@@ -160,28 +151,28 @@ class WebDatasetDeserializer(RecordDeserializer):
             _add_stream(found, name, field, self.definitions[name], samples)
         return found
 
-    def _kind_of(self, stream: str) -> SampleType | None:
-        return None
-
 
 @contextmanager
-def _walk(file: SourceFile, heads: dict[str, int]) -> Iterator[Any]:
+def _walk(
+    file: SourceFile,
+    heads: dict[str, int],
+    unpacked: BufferedReader | None = None,
+) -> Iterator[Any]:
     """Open an archive for a walk over its headers, by few requests if it is remote."""
-    if isinstance(file, LocalFile):
+    if isinstance(file, LocalFile) and unpacked is None:
         source = _core.read.File(file.path, file.core_tag)
         yield _core.formats.TarSamples(source, heads)
         return
-    with open_to_scan(file) as stream:
-        yield _samples_in(stream, file.path, file.size, heads)
+    size = file.size if unpacked is None else _NO_LIMIT
+    with unpacked or open_to_scan(file) as stream:
 
+        def read_into(offset: int, out: memoryview) -> None:
+            stream.seek(offset)
+            if stream.readinto(out) < len(out):
+                raise DataError("the archive ends without an end mark", file.path, offset)
 
-def _samples_in(stream: BufferedReader, path: str, size: int, heads: dict[str, int]) -> Any:
-    def read_into(offset: int, out: memoryview) -> None:
-        stream.seek(offset)
-        if stream.readinto(out) < len(out):
-            raise DataError("the archive ends without an end mark", path, offset)
-
-    return _core.formats.TarSamples(_core.read.CallbackBytes(path, size, read_into), heads)
+        own = _core.read.CallbackBytes(file.path, size, read_into)
+        yield _core.formats.TarSamples(own, heads)
 
 
 def is_tar(look: Look) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -100,11 +101,11 @@ class RecordDeserializer(IndexedDeserializer):
         ``dtype``, the numbers in them. None: `find_all` says it of each file.
     """
 
-    samples: Mapping[str, SampleType | None]
+    samples: Mapping[str, SampleType | None] = MappingProxyType({})
 
     def check_field(self, field: str, stream: str) -> None:
         """Refuse a field that no file has, or that cannot be served."""
-        if field in self.samples:
+        if not self.samples or field in self.samples:  # any, if each file says what it has
             return
         reason = f"there is no field {field!r}, there are: {', '.join(self.samples)}"
         if field in self.left_out:
@@ -235,7 +236,7 @@ class RecordDeserializer(IndexedDeserializer):
 
     def _kind_of(self, stream: str) -> SampleType | None:
         """Return the type of a stream's samples; None if each file says it."""
-        kind, wanted = self.samples[self.fields[stream]], self.definitions[stream]
+        kind, wanted = self.samples.get(self.fields[stream]), self.definitions[stream]
         if kind is None:
             return None
         dtype = None if wanted.dtype is None else np.dtype(wanted.dtype)
