@@ -132,10 +132,11 @@ def test_a_map_file_of_cntk_lists_paths_and_labels(folder: Path, tmp_path: Path)
             *("cat/1.png", "dog/x.bmp", "ant/a.webp", "cat/1.png")
         ]
         assert minibatch.ids == [f"map.txt__{n}" for n in range(4)]
-    path.write_text("cat/1.png\t3\ncat/1.png three\n")
-    with pytest.raises(sh.DataError, match="not path<TAB>label") as raised:
-        sh.ImageFolder(path)
-    assert raised.value.line == 2
+    for wrong in ("cat/1.png three", "cat/1.png\t9999999999999"):
+        path.write_text(f"cat/1.png\t3\n{wrong}\n")
+        with pytest.raises(sh.DataError, match="not path<TAB>label") as raised:
+            sh.ImageFolder(path)
+        assert raised.value.line == 2
     path.write_text("\n")
     with pytest.raises(sh.DataError, match="lists no picture"):
         sh.ImageFolder(path)

@@ -317,13 +317,14 @@ def _files_in_map(path: Path) -> _Pictures:
         raise DataError("the map file lists no picture", str(path))
     names, labels = zip(*found, strict=True)
     classes = list(map(str, range(max(labels) + 1)))
-    return _Pictures(path.parent, np.array(names), np.array(labels), classes)
+    return _Pictures(path.parent, np.array(names), np.array(labels, np.int64), classes)
 
 
 def _parse_line(line: bytes) -> tuple[bytes, int] | None:
     """Return path and label of a line of a map file; None if it is no such line."""
     parts = line.strip(b"\r\n").split(b"\t")
-    if len(parts) not in (2, 3) or not parts[-1].strip().isdigit() or not parts[-2]:
+    label = parts[-1].strip()  # which counts classes: one of ten digits is none
+    if len(parts) not in (2, 3) or not (label.isdigit() and len(label) < 8 and parts[-2]):
         return None
     name = parts[-2].replace(b"\\", b"/") if b"/" not in parts[-2] else parts[-2]
-    return name.removeprefix(b".../"), int(parts[-1])
+    return name.removeprefix(b".../"), int(label)
