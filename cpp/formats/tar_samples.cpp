@@ -225,8 +225,9 @@ void TarWalk::take_pax(std::uint64_t begin, const std::string& records) {
 // Refuses data after the end mark, as of concatenated archives.
 void TarWalk::check_end() {
   const std::uint64_t end = std::min(source_.size(), at_ + kMostBehind);
-  for (std::uint64_t offset = at_; offset < end; offset += kLookBytes) {
-    if (!is_zero(look(offset, std::min(kLookBytes, end - offset))))
+  // By blocks: what is held is not read again, by which a stream would go back.
+  for (std::uint64_t offset = at_; offset < end; offset += kBlock) {
+    if (!is_zero(look(offset, std::min(kBlock, end - offset))))
       fail(offset,
            "there are bytes behind the end mark; were archives put one behind the "
            "other? unpack them with 'tar -i' and write one");
