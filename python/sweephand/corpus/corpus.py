@@ -166,11 +166,6 @@ class Corpus(ABC):
         return sum(reader.sample_bytes for reader in self.readers)
 
     @property
-    def stored_loads(self) -> int:
-        """Chunks that are held as they are stored, at a time, while they are loaded."""
-        return max(one.load_threads * one.holds_stored for one in self.readers)
-
-    @property
     def open_chunks(self) -> int:
         """The number of chunks that an unshuffled sweep has open at a time."""
         return self.readers[0].open_chunks

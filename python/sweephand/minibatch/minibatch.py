@@ -306,10 +306,10 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         Row after row the column of each piece, or, for a piece that continues a sequence, minus
         the samples delivered before; in `TruncatedBPTT` such a piece is at column 0.
         """
-        parted = self._parted
-        if parted is not None and self.layout.has_rows:
-            return parted.starts
-        return Segments.of_rows(self._plan, self.layout).starts(self._plan.row_length)
+        segments, parted = Segments.of_rows(self._plan, self.layout), self._parted
+        if parted is not None and parted.sequence_parts is not None:
+            segments = segments.split(parted.sequence_parts)
+        return segments.starts(self._plan.row_length)
 
     @property
     def _parted(self) -> MinibatchData | None:

@@ -203,11 +203,6 @@ class MinibatchData:
             return self._segments.positions(self.mask.shape)
         return marks_of(self._batch.position_ids(), self._layout)
 
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """The begins of pieces in a layout of rows: `Minibatch.starts`."""
-        return self._in_rows.starts(self._batch.row_length)
-
     @cached_property
     def mask(self) -> NDArray[np.uint8]:
         """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""

@@ -236,7 +236,9 @@ class Plan:
         ahead = _LOADED_AHEAD if num_threads and corpus.readers[0].load_threads else 0
         borders = math.ceil((made_at_once + at_hand) / window_samples + ahead)
         chunks = min(num_chunks, window * (1 + borders))
-        loads = min(chunks, corpus.stored_loads if num_threads else 1)
+        # Chunks are held as they are stored, too, while they are loaded.
+        stored = max(one.load_threads * one.holds_stored for one in corpus.readers)
+        loads = min(chunks, stored if num_threads else 1)
         if any(reader.is_parsed for reader in corpus.readers):
             # Columns grow by doubling, in each thread that parses and in the caller's.
             loads += min(loads, num_threads + 1)
