@@ -126,7 +126,7 @@ def test_rates_are_those_of_the_page(seed: int) -> None:
     names = NAMES[:count]
     given = [(time, dict(zip(names, weights, strict=True))) for time, weights in knots]
     own = legs_of(given, names)
-    for theirs, ours in ((legs, own), (model.drop(legs, sizes), drop_out(own, sizes).legs)):
+    for theirs, ours in ((legs, own), (model.drop(legs, sizes), drop_out(own, sizes)[0])):
         for corpus, rate in enumerate(rates_of(ours)):
             for time in [0, 1, *rng.integers(0, 2**47, 6).tolist(), *(t for t, _ in knots)]:
                 assert rate.due(time) == model.due(theirs, corpus, time) // model.UNIT

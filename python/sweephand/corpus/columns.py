@@ -223,9 +223,10 @@ def concat_columns(parts: Sequence[ColumnData]) -> ColumnData:
     if any(part.sample_offsets is not None for part in parts):
         sample_offsets = offsets_of(np.concatenate([part.lengths for part in parts]))
     if first.element_offsets is not None:
-        element_offsets = _join_offsets(
-            [part.element_offsets for part in parts if part.element_offsets is not None]
-        )
+        counts = [
+            np.diff(part.element_offsets) for part in parts if part.element_offsets is not None
+        ]
+        element_offsets = offsets_of(np.concatenate(counts))
     if first.indices is not None:
         indices = np.concatenate([part.indices for part in parts if part.indices is not None])
     return replace(
@@ -236,17 +237,6 @@ def concat_columns(parts: Sequence[ColumnData]) -> ColumnData:
         element_offsets=element_offsets,
         indices=indices,
     )
-
-
-def _join_offsets(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the offsets of runs, given those of parts of them."""
-    joined = np.zeros(1 + sum(len(part) - 1 for part in parts), np.int64)
-    at = 0
-    for part in parts:
-        end = at + len(part) - 1
-        np.add(part[1:], joined[at] - part[0], out=joined[at + 1 : end + 1])
-        at = end
-    return joined
 
 
 def ranges(offsets: NDArray[np.int64], numbers: NDArray[np.integer]) -> NDArray[np.int64]:

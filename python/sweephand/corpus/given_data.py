@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.calls import copied
 from sweephand.corpus.casts import as_array, cast, unmasked
-from sweephand.corpus.columns import ColumnData, column_of_bytes, dense_column, offsets_of
+from sweephand.corpus.columns import (
+    ColumnData,
+    column_of_bytes,
+    concat_columns,
+    dense_column,
+    offsets_of,
+)
 from sweephand.corpus.objects import (
     LACKING,
     OBJECT,
@@ -185,16 +191,8 @@ def _from_csr_list(name: str, matrices: Sequence[Any]) -> ColumnData:
                 f"stream {name!r}: sequence {number} has {part.shape[0]} columns of "
                 f"{part.dtype}, sequence 0 has {parts[0].shape[0]} of {parts[0].dtype}"
             )
-    counts = [np.diff(matrix.indptr) for matrix in matrices]
-    element_offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts), dtype=np.int64)])
-    return replace(
-        parts[0],
-        values=np.concatenate([part.values for part in parts if part.values is not None]),
-        num_samples=len(element_offsets) - 1,
-        sample_offsets=offsets_of([matrix.shape[0] for matrix in matrices]),
-        element_offsets=element_offsets.astype(np.int64),
-        indices=np.concatenate([part.indices for part in parts if part.indices is not None]),
-    )
+    lengths = [matrix.shape[0] for matrix in matrices]
+    return replace(concat_columns(parts), sample_offsets=offsets_of(lengths))
 
 
 _CHANNELS = (1, 3, 4)

@@ -128,14 +128,6 @@ def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
         )
 
 
-def sum_chunks(sizes: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Return the samples of every chunk."""
-    sums = np.zeros(len(starts) - 1, np.uint64)
-    filled = np.flatnonzero(np.diff(starts))  # for an empty one reduceat gives the next item
-    sums[filled] = np.add.reduceat(sizes, starts[filled], dtype=np.uint64)
-    return sums
-
-
 def chunks_between(starts: NDArray[np.integer]) -> _core.index.Starts:
     """Return the chunks, by the first sequence of each and the end."""
     return _core.index.Starts(np.diff(starts).astype(np.uint64, copy=False))

@@ -179,15 +179,15 @@ class Mixture(DerivedDeserializer):
         self, samples: Sequence[int], changes: Sequence[ShareChange]
     ) -> list[_core.order.Rate]:
         legs = self._legs
-        dropped = drop_out(legs, samples)
+        dropped, times = drop_out(legs, samples)
         for change in changes:
             names, at = list(self._corpora), change.time
             legs = _joined(legs, legs_of(change.weights, names), set(range(len(names))), at)
             # Those that have dropped out stay out.
-            times = {number: one for number, one in dropped.times.items() if one <= at}
+            times = {number: one for number, one in times.items() if one <= at}
             left = set(range(len(samples))) - times.keys()
-            dropped = drop_out(_joined(dropped.legs, legs, left, at), samples, times)
-        return rates_of(dropped.legs if self._at_end == "drop" else legs)
+            dropped, times = drop_out(_joined(dropped, legs, left, at), samples, times)
+        return rates_of(dropped if self._at_end == "drop" else legs)
 
     @property
     def _fingerprint(self) -> str:
@@ -369,18 +369,13 @@ def units_of(weights: Sequence[Fraction]) -> tuple[int, ...]:
     return tuple(end - begin for begin, end in pairwise([0, *ends]))
 
 
-@dataclass(frozen=True)
-class Dropped:
-    """Legs in which corpora drop out at their ends, and the rest takes over."""
-
-    legs: list[Leg]
-    times: dict[int, int]  # nominal time at which corpora drop out, by number
-
-
 def drop_out(
     legs: Sequence[Leg], ends: Sequence[int], earlier: Mapping[int, int] | None = None
-) -> Dropped:
-    """Return the legs where a corpus drops out at its end, and the rest takes over."""
+) -> tuple[list[Leg], dict[int, int]]:
+    """Return the legs where a corpus drops out at its end, and the rest takes over.
+
+    With them come the nominal times at which corpora drop out, by number.
+    """
     legs, times = list(legs), dict(earlier or {})
     left = set(range(len(ends))) - times.keys()
     while len(left) > 1:
@@ -392,7 +387,7 @@ def drop_out(
         times |= {number: time for number in left if reached[number] == time}
         left -= times.keys()
         legs = _without(legs, left, time)
-    return Dropped(legs, times)
+    return legs, times
 
 
 def _joined(
