@@ -121,23 +121,44 @@ def test_a_damaged_byte_is_an_error_and_never_a_wrong_value(lines: Path) -> None
     assert all_of(kept, sweeps=1) == expected
 
 
-def test_what_was_stopped_is_made_anew_and_leaves_nothing(lines: Path) -> None:
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_pass_goes_on_where_it_was_stopped(
+    lines: Path, monkeypatch: pytest.MonkeyPatch, cache: bool
+) -> None:
+    monkeypatch.setattr("sweephand.maps.kept_pass._BATCH_BYTES", 1)
+    monkeypatch.setattr("sweephand.maps.kept_pass._LEAST_BATCH", 16)
+    monkeypatch.setattr("sweephand.corpus.chunks.CHUNK_BYTES", 1)  # a file is a chunk
+
     class Stopping(Counting):
         def __call__(self, sequence: dict[str, Any]) -> dict[str, Any]:
             if self.calls == 150:
                 raise KeyboardInterrupt
             return super().__call__(sequence)
 
-    def kept(function: Counting) -> sh.Deserializer:
+    def mapped(function: Counting) -> sh.Deserializer:
         return open_lines(lines).map(
-            function, name="twice", version=1, size="measured", cache=True
+            function, name="twice", version=1, size="measured", cache=cache
         )
 
     with pytest.raises(KeyboardInterrupt):
-        sh.MinibatchSource(kept(Stopping()), num_map_workers=0)
-    assert len(list((lines / ".sweephand").glob("*"))) == 1  # the index of the lines
+        sh.MinibatchSource(mapped(Stopping()), num_map_workers=0)
+    (part,) = (lines / ".sweephand").glob("*.part")
+    good = part.read_bytes()
+    torn = 200 if cache else 100  # the first file, or a batch
+    for left, most in (
+        (good + b"half a block", 100),
+        (good[:-3], torn),
+        (b"x" + good[1:], 200),
+    ):
+        for kept in (lines / ".sweephand").glob("map.*"):
+            kept.unlink()
+        part.write_bytes(left)
+        counting = Counting()
+        sh.MinibatchSource(mapped(counting), num_map_workers=0).close()
+        assert 1 + 50 <= counting.calls <= 1 + most
+        assert not part.exists()
     plain = open_lines(lines).map(Counting(), name="twice", size="measured")
-    assert all_of(kept(Counting()), sweeps=1) == all_of(plain, sweeps=1)
+    assert all_of(mapped(Counting()), sweeps=1) == all_of(plain, sweeps=1)
 
 
 def test_damaged_sequences_are_not_kept(lines: Path) -> None:

@@ -173,10 +173,11 @@ def one_pass(
     ledger: Ledger,
     batch_samples: int,
     *,
+    begin: int = 0,
     load_ahead: bool = False,
     heads: Mapping[str, int] | None = None,
 ) -> Generator[tuple[NDArray[np.uint64], _core.engine.Batch], None, None]:
-    """Iterate over all sequences, in ragged batches of about `batch_samples`.
+    """Iterate over all sequences from `begin`, in ragged batches of about `batch_samples`.
 
     Of streams of ``bytes`` that `heads` names, samples are cut to that many.
     """
@@ -200,6 +201,8 @@ def one_pass(
     planner = _core.compose.Planner(order, _core.compose.Fitting(), num_samples)
     ahead = _core.engine.LookAhead(order, num_samples, False, False)
     engine = _core.engine.Engine(planner, assembler, 0, 0, False, False, ahead)
+    if begin:
+        engine.seek(int(corpus.core.sizes(0, begin).sum(dtype=np.uint64)))
     request = _core.compose.Request(batch_samples, 1, 0, crosses_sweeps=True, balance=None)
     try:
         while not (batch := engine.next(request)).end_of_data:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedRandom
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,16 +18,19 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.files.index_file import (
     Index,
     describe_files,
+    digest_of,
     index_places,
     keep_index,
     places_to_write,
     read_index,
+    to_json,
     trusted_owners,
 )
 from sweephand.maps.functions import why_undigested
 from sweephand.maps.task import Measured
 from sweephand.maps.workers import OpenContext
 from sweephand.run.locks import held
+from sweephand.run.records import pack_block, read_block
 
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples
@@ -104,6 +108,12 @@ class KeptPass:
                 place = None
             yield place
 
+    def begun(self, place: Path | None) -> MeasuredSizes:
+        """Begin to measure, or go on where a pass over these files was stopped."""
+        subject = to_json([self._meaning, describe_files(self._files)])
+        path = None if place is None else place.with_name(f"{place.name}.part")
+        return MeasuredSizes(path, digest_of(subject).encode())
+
     def _place_to_write(self) -> Path | None:
         for path in self._places:
             if places_to_write([path], trusted_owners(self._files[0])):
@@ -125,22 +135,89 @@ def batches(
 
 
 class MeasuredSizes:
-    """Sizes of what a map makes, part by part."""
+    """Sizes of what a map makes, part by part, in a file from which a stopped pass goes on.
 
-    def __init__(self) -> None:
+    It has blocks of `run/records.py`. The label of the first is what is measured; of others it
+    is u32 words: 1 if the map returned lists, the number of sequences, how many values each
+    has, and the values. Their payload is what was made, with ``cache=True``.
+    """
+
+    def __init__(self, path: Path | None, subject: bytes) -> None:
+        self.path = path  # None: none is written
         self.several, self.is_clean = False, True  # as of `Measured`
+        self.num_done = 0  # sequences
+        self.offsets: list[int] = []  # of the blocks
+        self.error: OSError | None = None  # why the file is not written any more
         self._counts = [np.zeros(0, np.uint32)]
         self._sizes = [np.zeros(0, np.uint32)]
+        self._file: BufferedRandom | None = None
+        try:
+            self._go_on(subject)
+        except OSError as error:
+            self.error = error
 
-    def add(self, part: Measured) -> None:
-        self._counts.append(np.array([len(own) for own in part.sizes], np.uint32))
-        self._sizes.append(np.array([size for own in part.sizes for size in own], np.uint32))
-        self.several = self.several or part.several
+    def add(self, part: Measured, packed: bytes = b"") -> None:
+        """Add the sizes of the next sequences, and what was made of them."""
         self.is_clean = self.is_clean and part.is_clean
+        counts = [len(own) for own in part.sizes]
+        values = [size for own in part.sizes for size in own]
+        words = np.array([part.several, len(counts), *counts, *values], np.uint32)
+        self._note(words)
+        if self._file is None or self.error is not None or not self.is_clean:
+            return
+        begin = self._file.seek(0, os.SEEK_END)
+        try:
+            self._file.write(pack_block(words.astype("<u4").tobytes(), packed))
+            self._file.flush()
+        except OSError as error:  # a full disk
+            self.error = error
+        self.offsets.append(begin)
 
     def findings(self) -> PassFindings:
         facts = {"several": self.several}
         return PassFindings(np.concatenate(self._counts), np.concatenate(self._sizes), facts)
+
+    def keep_as(self, path: Path) -> int:
+        """Give the file its name when the disk has it, and return its size."""
+        assert self.path is not None
+        assert self._file is not None
+        os.fsync(self._file.fileno())
+        self.path.replace(path)
+        return self._file.seek(0, os.SEEK_END)
+
+    def remove(self) -> None:
+        if self.path is not None:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+
+    def _go_on(self, subject: bytes) -> None:
+        """Take over what an earlier pass has left, up to the first block that is damaged."""
+        if self.path is None:
+            return
+        self._file = file = self.path.open("a+b")
+        file.seek(end := 0)
+        with suppress(ValueError):
+            if read_block(file)[0] == subject:
+                end = file.tell()
+                while True:
+                    self._note(np.frombuffer(read_block(file)[0], "<u4"))
+                    self.offsets.append(end)
+                    end = file.tell()
+        file.truncate(end)
+        if end == 0:
+            file.write(pack_block(subject, b""))
+
+    def _note(self, words: NDArray[np.uint32]) -> None:
+        several, count = words[:2].tolist()
+        self.several = self.several or bool(several)
+        self._counts.append(words[2 : 2 + count])
+        self._sizes.append(words[2 + count :])
+        self.num_done += count
 
 
 def batch_samples(corpus: Corpus) -> int:

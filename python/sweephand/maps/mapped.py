@@ -7,10 +7,9 @@ sizes, and the place of every block.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
@@ -31,7 +30,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
-from sweephand.maps.kept_pass import KeptPass, MeasuredSizes, PassFindings
+from sweephand.maps.kept_pass import KeptPass, PassFindings
 from sweephand.maps.measure import (
     Expansion,
     FirstLook,
@@ -45,7 +44,7 @@ from sweephand.maps.measure import (
 from sweephand.maps.sequence_map import SequenceMap, StoredStreams
 from sweephand.maps.task import MapCall, MapTask, Measured, OpenedMap, sizes_made
 from sweephand.maps.workers import OpenContext
-from sweephand.run.records import pack_block, read_block
+from sweephand.run.records import read_block
 
 
 def map_corpus(stored: Corpus, wanted: SequenceMap, opening: OpenContext) -> Corpus:
@@ -211,7 +210,7 @@ def _kept_corpus(
         with kept.alone() as place:
             if (found := _recalled(kept)) is None:  # no other process has made it meanwhile
                 try:
-                    kept.keep(_made(opened, task, look.form, place))
+                    kept.keep(_made(opened, task, look.form, kept, place))
                     found, is_new = _recalled(kept), True
                 except NotKept as error:
                     warnings.warn(
@@ -318,47 +317,47 @@ def _made(
     opened: OpenedMap,
     task: MakeTask,
     form: SampleForm,
+    kept: KeptPass,
     place: Path | None,
 ) -> PassFindings:
     """Map all sequences, write the results, and return all else that is to be kept."""
     if place is None:
         raise NotKept("(name a folder by SWEEPHAND_CACHE)")
-    corpus, sizes = opened.corpus, MeasuredSizes()
-    part_path = place.with_name(f"{place.name}.part")
+    corpus, wanted = opened.corpus, opened.map
     ends = corpus.chunk_starts.offsets()[1:].tolist()
-    offsets: list[int] = []
     waiting = Measured()  # of chunks that are not complete
-    done = 0
-    try:
-        with (
-            show_progress(f"keeping what {opened.map} makes", corpus.num_sequences) as advance,
-            part_path.open("wb") as file,
-        ):
-            for part in parts_of(opened, task):
-                if not part.is_clean:
-                    raise NotKept("as some sequences are damaged")
-                waiting.add(part)
-                advance(len(part.sizes))
-                while ends and len(waiting.sizes) >= (count := ends[0] - done):
-                    own, made = waiting.sizes[:count], waiting.made[:count]
-                    chunk = Measured(own, several=waiting.several, made=made)
-                    del waiting.sizes[:count], waiting.made[:count], ends[0]
-                    sizes.add(chunk)
-                    offsets.append(file.tell())
-                    file.write(pack_block(b"", _packed(form, chunk)))
-                    done += count
-            num_bytes = file.tell()
-            file.flush()
-            os.fsync(file.fileno())
-        part_path.replace(_data_of(place))
-    except OSError as error:
-        advice = "make room, or name another folder by SWEEPHAND_CACHE"
-        raise NotKept(f"in {part_path} ({error.strerror or error}; {advice})") from error
-    finally:
-        with suppress(OSError):
-            part_path.unlink(missing_ok=True)
+    with (
+        closing(kept.begun(place)) as sizes,
+        show_progress(f"keeping what {wanted} makes", corpus.num_sequences) as advance,
+    ):
+        advance(sizes.num_done)
+        for part in parts_of(opened, task, sizes.num_done) if sizes.error is None else ():
+            if not part.is_clean:
+                sizes.remove()
+                raise NotKept("as some sequences are damaged")
+            waiting.add(part)
+            advance(len(part.sizes))
+            while len(sizes.offsets) < len(ends):
+                count = ends[len(sizes.offsets)] - sizes.num_done
+                if len(waiting.sizes) < count:
+                    break
+                own, made = waiting.sizes[:count], waiting.made[:count]
+                chunk = Measured(own, several=waiting.several, made=made)
+                del waiting.sizes[:count], waiting.made[:count]
+                sizes.add(chunk, _packed(form, chunk))
+            if sizes.error is not None:
+                break
+        try:
+            if sizes.error is not None:
+                raise sizes.error
+            num_bytes = sizes.keep_as(_data_of(place))
+        except OSError as error:
+            sizes.remove()
+            advice = "make room, or name another folder by SWEEPHAND_CACHE"
+            reason = f"in {sizes.path} ({error.strerror or error}; {advice})"
+            raise NotKept(reason) from error
     found = sizes.findings()
-    arrays = {"chunks": np.array(offsets, np.uint64)}
+    arrays = {"chunks": np.array(sizes.offsets, np.uint64)}
     return found._replace(facts={**found.facts, "bytes": num_bytes}, arrays=arrays)
 
 

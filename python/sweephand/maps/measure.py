@@ -26,7 +26,7 @@ from sweephand.corpus.streams import StreamInfo, sizing_streams
 from sweephand.errors import DataError, StaleError, SweephandHint, shown
 from sweephand.files.index_file import show_progress
 from sweephand.maps.functions import Lengths, why_undigested
-from sweephand.maps.kept_pass import KeptPass, MeasuredSizes, PassFindings, batch_samples
+from sweephand.maps.kept_pass import KeptPass, PassFindings, batch_samples
 from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.sequence_map import SequenceMap, SizeOf, StoredStreams
 from sweephand.maps.task import (
@@ -385,16 +385,18 @@ def _measured(
             stacklevel=2,
         )
     count = corpus.num_sequences
-    with kept.alone(), show_progress(f"measuring {wanted}", count) as advance:
+    with kept.alone() as place, show_progress(f"measuring {wanted}", count) as advance:
         if (known := kept.recall()) is not None:  # another process has made it meanwhile
             return known
-        sizes = MeasuredSizes()
-        for part in parts_of(opened, task, heads):
-            sizes.add(part)
-            advance(len(part.sizes))
-        found = sizes.findings()
-        if sizes.is_clean:
-            kept.keep(found)
+        with closing(kept.begun(place)) as sizes:
+            advance(sizes.num_done)
+            for part in parts_of(opened, task, sizes.num_done, heads):
+                sizes.add(part)
+                advance(len(part.sizes))
+            found = sizes.findings()
+            if sizes.is_clean:
+                kept.keep(found)
+            sizes.remove()
         return found
 
 
@@ -403,15 +405,17 @@ MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
 
 
 def parts_of(
-    opened: OpenedMap, task: MakeTask, heads: Mapping[str, int] | None = None
+    opened: OpenedMap, task: MakeTask, begin: int, heads: Mapping[str, int] | None = None
 ) -> Iterator[Measured]:
-    """Measure all sequences, part by part; damaged ones keep their places.
+    """Measure all sequences from `begin`, part by part; damaged ones keep their places.
 
     Of streams that `heads` names, samples are cut to that many bytes.
     """
-    corpus, ledger, done = opened.corpus, opened.opening.ledger, 0
-    samples = batch_samples(corpus)
-    for numbers, batch in one_pass(corpus, ledger, samples, load_ahead=True, heads=heads):
+    corpus, ledger, done = opened.corpus, opened.opening.ledger, begin
+    batches = one_pass(
+        corpus, ledger, batch_samples(corpus), begin=begin, load_ahead=True, heads=heads
+    )
+    for numbers, batch in batches:
         found = Measured()
         for part in opened.opening.workers.run(task(numbers, batch)):
             found.add(part)
