@@ -27,6 +27,7 @@ import socket
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self, TypeAlias, runtime_checkable
 from uuid import uuid4
@@ -50,14 +51,13 @@ class FolderInUseError(BlockingIOError):
     code = "folder-in-use"
 
 
-def _let_go_in_forks(lock: weakref.ref[FileLock]) -> None:
-    """Have forked children close a lock, which they would hold on to after their parent."""
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
-    def close() -> None:
-        if (held := lock()) is not None:
-            held.close()
 
-    os.register_at_fork(after_in_child=close)
+@cache
+def _let_go_in_forks() -> None:
+    """Have forked children close the locks, which they would hold on to after their parent."""
+    os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _held])
 
 
 class FolderLock:
@@ -84,7 +84,8 @@ class FolderLock:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock = FileLock(self._folder / LOCK)
-            _let_go_in_forks(weakref.ref(lock))
+            _let_go_in_forks()
+            _held.add(lock)
             self._take(lock)
         except OSError as error:
             self.release()
