@@ -61,10 +61,6 @@ def place(make: Make, folder: Path) -> Path:
     return odd / (ODD + suffix)
 
 
-def options(make: Make) -> list[str]:
-    return ["--dtype", "uint16", "--sequence-length", "5"] if make is raw_tokens else []
-
-
 @pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
 def test_a_file_of_any_name_is_served_resumed_and_found(make: Make, tmp_path: Path) -> None:
     path = place(make, tmp_path)

@@ -28,27 +28,13 @@ Write = Callable[[Path, Sequence[int]], Iterator[int]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of files whose items are numbers.
+    """A kind of files whose items are numbers."""
 
-    Attributes
-    ----------
-    name : str
-        Of the file.
-    write : callable
-        Adds items, or replaces the file by each; yields an item when it is acknowledged.
-    read : callable
-        Returns the items; none if there is no file.
-    is_whole : bool
-        Holds one item at a time.
-    refuses : bool
-        Damage before the end is a DataError, as the items cannot be made again.
-    """
-
-    name: str
-    write: Write
+    name: str  # of the file
+    write: Write  # adds items, or replaces the file by each; yields each when acknowledged
     read: Callable[[Path], list[int]]
-    is_whole: bool = False
-    refuses: bool = False
+    is_whole: bool = False  # holds one item at a time
+    refuses: bool = False  # damage before the end is a DataError: items cannot be made again
 
 
 MEANING = {"format": "test"}

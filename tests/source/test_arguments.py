@@ -137,23 +137,6 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: st
         sh.MinibatchSource(rows(), **options)
 
 
-@pytest.mark.parametrize(
-    ("deserializers", "error", "message"),
-    [
-        ([], ValueError, "at least one deserializer"),
-        (None, TypeError, "must be Deserializer objects, got None"),
-        ({}, ValueError, "at least one stream"),
-        ([np.arange(3)], TypeError, "must be Deserializer objects, got list of 1"),
-        (sh.ArrayDeserializer, TypeError, "must be Deserializer objects, got the class"),
-    ],
-)
-def test_what_is_no_deserializer_is_refused(
-    deserializers: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        sh.MinibatchSource(deserializers)
-
-
 def test_a_window_of_the_default_size_is_not_one_that_is_given() -> None:
     default = {"randomization_window_in_chunks": sh.DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS}
     with (
@@ -213,15 +196,6 @@ def test_names_of_other_libraries_say_what_is_here_in_their_place(name: str) -> 
     with pytest.raises(AttributeError, match=f"no attribute {name!r}; "):
         getattr(sh, name)
     assert not hasattr(sh.learners, name)
-
-
-def test_arguments_of_other_libraries_say_what_is_here_in_their_place() -> None:
-    with pytest.raises(TypeError, match="'batch_size': a size, in samples"):
-        sh.MinibatchSource(rows(), batch_size=8)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"MinibatchSource\(\) got .*'shuffle': it is"):
-        sh.MinibatchSource(rows(), shuffle=True)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'max_sweep'"):
-        sh.MinibatchSource(rows(), max_sweep=1)  # type: ignore[call-arg]
 
 
 def test_a_closed_source_says_so() -> None:

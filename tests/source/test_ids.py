@@ -105,18 +105,6 @@ def test_ids_that_do_not_name_every_sequence_are_refused(ids: list[Any], message
         source_over(ids=ids)
 
 
-@pytest.mark.parametrize("sweep", [-1, 0.0, True, "0", None, 2**63])
-def test_a_sweep_that_is_none_is_refused(sweep: Any) -> None:
-    with source_over() as source, pytest.raises(ValueError, match="sweep must be"):
-        source.find("array__0", sweep)
-
-
-@pytest.mark.parametrize(("start", "stop"), [(-1, 3), (0.5, 3), (0, -1), (0, None), (0, 2**63)])
-def test_times_that_are_none_are_refused(start: Any, stop: Any) -> None:
-    with source_over() as source, pytest.raises(ValueError, match=r"st\w+ must be"):
-        source.sequence_ids(start, stop)
-
-
 def test_the_last_times_of_the_timeline_are_found() -> None:
     with source_over() as source:
         last = (2**63 - 2**32) // 6

@@ -141,18 +141,3 @@ def test_a_user_deserializer_may_list_its_streams() -> None:
     assert minibatch[doubled].values.tolist() == [0, 2, 4, 20, 22, 24]
     assert minibatch[doubled].values.dtype == np.float32
     assert minibatch[text].values.tolist() == [b"a", b"bc", b""] * 2
-
-
-@pytest.mark.parametrize(
-    ("infos", "kind", "message"),
-    [
-        ([sh.StreamDef()], TypeError, "or StreamInfo, got StreamDef"),
-        ([sh.StreamInfo("x", int, ())] * 2, ValueError, "'x' is listed twice"),
-        ([], TypeError, "must return StreamDefs"),
-    ],
-)
-def test_a_list_of_streams_that_cannot_be_is_refused(
-    infos: list[Any], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        sh.MinibatchSource(Listed(infos))

@@ -11,17 +11,11 @@ _ADDRESSES = {"src", "href", "action", "srcset", "data", "poster", "xlink:href",
 
 
 class Read(HTMLParser):
-    """A page that was parsed; it fails if an element is not closed, or something is loaded.
-
-    Attributes
-    ----------
-    elements : list of (str, dict)
-        Names and attributes.
-    """
+    """A page that was parsed; it fails if an element is not closed, or something is loaded."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []  # names and attributes
         self._parts: list[str] = []
         self._spans: list[tuple[int, int]] = []  # of the parts that stand in each element
         self.scripts: list[str] = []
