@@ -139,7 +139,7 @@ MISTAKES: list[tuple[str, Callable[[Path], object], type[Exception], str]] = [
     ("mixed", lambda f: serve(them.pd.DataFrame({"x": [1, "a"]})), ValueError, "column x"),
     ("nulls", lambda f: arrays({"x": them.pa.array([1, None])}), ValueError, "fill or drop"),
     ("many names", lambda f: items([(1, 2)], ["x", "y", "z"]), sh.DataError, "tuple of 2"),
-    ("items that are lists", lambda f: items([[1, 2]]), sh.DataError, "ArrayDeserializer"),
+    ("items that are lists", lambda f: items([[1, 2]]), sh.DataError, "must be a dict, or a"),
     ("no such field", lambda f: items(ROWS, ["z"]), sh.DataError, "there are: x, y"),
     ("no such array", lambda f: arrays({"x": X}, ["z"]), ValueError, "there are: x"),
     ("None", lambda f: arrays({"x": [1, None, 3]}), TypeError, "item 1 is None"),
@@ -160,7 +160,7 @@ MISTAKES: list[tuple[str, Callable[[Path], object], type[Exception], str]] = [
     ("an empty folder", lambda f: sh.open(f), ValueError, "is empty"),
     ("an empty file", lambda f: sh.open(write("a.ctf", "")(f)), sh.DataError, "is empty"),
     ("two formats", lambda f: sh.open(folder_of(parquet, jsonl)(f)), ValueError, "*.parquet"),
-    ("two paths", lambda f: sh.open([ctf(f), jsonl(f)]), ValueError, "several formats"),
+    ("two paths", lambda f: sh.open([ctf(f), jsonl(f)]), ValueError, "by a pattern"),
     (
         "data beside what is not read",
         lambda f: sh.open(folder_of(ctf, write("a.pkl", b"\x80\x04"))(f)),
@@ -174,9 +174,9 @@ MISTAKES: list[tuple[str, Callable[[Path], object], type[Exception], str]] = [
     ("no path", lambda f: sh.open(3), TypeError, "sh.open takes paths"),  # type: ignore[arg-type]
     ("bare numbers", lambda f: sh.open(numbers(f)), ValueError, "sequence_length"),
     ("saved splits", lambda f: sh.open(saved_splits(f)), ValueError, "folder of one"),
-    ("CTF as Parquet", lambda f: sh.ParquetDeserializer(ctf(f)), sh.DataError, "no Parquet"),
+    ("CTF as Parquet", lambda f: sh.ParquetDeserializer(ctf(f)), sh.DataError, "the footer"),
     # Definitions of streams.
-    ("a name alone", lambda f: sh.open(npz(f), "x"), TypeError, "['x']"),
+    ("a name alone", lambda f: sh.open(npz(f), "x"), TypeError, "a list of names"),
     ("a definition alone", lambda f: sh.open(npz(f), stream_def()), TypeError, AS_DEFINITIONS),
     ("no streams", lambda f: sh.open(npz(f), []), ValueError, "at least one stream"),
     ("a name twice", lambda f: sh.open(npz(f), ["x", "x"]), ValueError, "'x' is listed twice"),
