@@ -57,7 +57,12 @@ _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 @cache
 def _let_go_in_forks() -> None:
     """Have forked children close the locks, which they would hold on to after their parent."""
-    os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _held])
+
+    def close() -> None:
+        for lock in _held:
+            lock.close()
+
+    os.register_at_fork(after_in_child=close)
 
 
 class FolderLock:
