@@ -66,15 +66,13 @@ class MapDeserializer(Deserializer):
     ----------
     dataset : object
         With ``__len__`` and ``__getitem__``, whose items are dicts: of arrays, tensors, lists,
-        numbers, pictures of Pillow, ``bytes`` or ``str``; or tuples of as many of them as there
-        are streams.
+        numbers, pictures of Pillow, ``bytes`` or ``str``; or tuples, a value a stream.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all of item 0; for tuples the values in order, by default ``x`` and ``y``, or
         ``x0``, ``x1``, ... A value of the declared ``shape`` is one sample, and with one more
         axis in front a sequence of samples; without a shape a number is one sample and an array
-        a sequence along its first axis. But pictures are one sample each, if the first ones
-        have one shape: those of Pillow, and arrays of three axes whose first or last has 1, 3
-        or 4 channels.
+        a sequence. But pictures are one sample each, if the first ones have one shape: those of
+        Pillow, and arrays of three axes whose first or last has 1, 3 or 4 channels.
     lengths : sequence of int, optional
         The size of every item in samples, shape (items,). By default the items are measured, by
         reading each once, unless all streams of item 0 are one sample: then all items must be.

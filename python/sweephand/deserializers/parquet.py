@@ -94,12 +94,11 @@ class ParquetDeserializer(ArrowUnits, RunDeserializer):
     >>> import pyarrow as pa, pyarrow.parquet as pq, sweephand as sh
     >>> table = pa.table({"tokens": [[1, 2, 3], [4, 5]], "label": [0, 1]})
     >>> pq.write_table(table, "train.parquet")
-    >>> corpus = sh.ParquetDeserializer("train.parquet", sh.StreamDefs(
-    ...     tokens=sh.StreamDef(dtype="int32", defines_mb_size=True), label=sh.StreamDef()))
+    >>> corpus = sh.ParquetDeserializer("train.parquet")
     >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
     >>> minibatch = source.next_minibatch(5)
     >>> minibatch["tokens"].as_sequences(), minibatch["label"].values
-    ([array([1, 2, 3], dtype=int32), array([4, 5], dtype=int32)], array([0, 1]))
+    ([array([1, 2, 3]), array([4, 5])], array([0, 1]))
     """
 
     format = "parquet 1"

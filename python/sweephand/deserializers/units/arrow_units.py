@@ -58,11 +58,10 @@ def pick(batch: Any, name: str) -> Any:
     """Return a field of a batch; ``a.b.c`` is the field c of b of the struct a."""
     if batch.schema.names.count(name) > 1:
         raise ValueError(f"there are several fields {name!r}")
-    found = _pick_in(batch.to_struct_array(), name)
-    if found is None:
-        listed = some_of(batch.schema.names, 20)
-        raise ValueError(f"there is no field {name!r}, there are: {listed}")
-    return found
+    if (found := _pick_in(batch.to_struct_array(), name)) is not None:
+        return found
+    listed = some_of(batch.schema.names, 20)
+    raise ValueError(f"there is no field {name!r}, there are: {listed}")
 
 
 def _pick_in(array: Any, name: str) -> Any:
@@ -90,7 +89,12 @@ def convert(
     if isinstance(array.type, pa.FixedShapeTensorType):
         return _convert_tensors(array, shape, dtype)
     array, shape = _as_lists(array, shape)
-    nested = _open(array)
+    arrays, offsets = [_storage(array)], []
+    while _is_list(arrays[-1].type):
+        begins, child = _open_list(arrays[-1])
+        offsets.append(begins)
+        arrays.append(_storage(child))
+    nested = _Nested(arrays, offsets)
     faults: dict[int, str] = {}
     if pa.types.is_decimal(nested.arrays[-1].type) and dtype is not None:
         nested, faults = nested.parsed(dtype)
@@ -195,15 +199,6 @@ class _Nested:
             return bytes_column(*_open_bytes(values), sample_offsets)
         numbers = _numbers(values).reshape(-1, *shape)
         return ColumnData(numbers, numbers.dtype, tuple(shape), len(numbers), sample_offsets)
-
-
-def _open(array: Any) -> _Nested:
-    arrays, offsets = [_storage(array)], []
-    while _is_list(arrays[-1].type):
-        begins, child = _open_list(arrays[-1])
-        offsets.append(begins)
-        arrays.append(_storage(child))
-    return _Nested(arrays, offsets)
 
 
 def _sample_levels(
