@@ -164,7 +164,10 @@ class MapDeserializer(Deserializer):
         return brief([self._name], self._streams, self._count)
 
     def _no_dict(self, item: object, number: int) -> DataError:
-        reason = f"an item must be a dict, or a tuple with a value a stream, got {shown(item)}"
+        reason = (
+            f"an item must be a dict, or a tuple with a value a stream, got {shown(item)}; "
+            "arrays are served by ArrayDeserializer"
+        )
         return DataError(reason, self._name, sequence=number)
 
     def _picture_shapes(self, item: Any) -> dict[str, tuple[int, ...]]:
