@@ -93,12 +93,6 @@ def find_local(spec: str) -> FileList:
     return FileList(found, leftovers)
 
 
-def file_of(path: Path, seen: os.stat_result) -> LocalFile:
-    """Return the file that was seen at a path."""
-    changed = str(seen.st_mtime_ns)
-    return LocalFile(str(path), path.name, seen.st_size, changed, seen.st_dev, seen.st_ino)
-
-
 def stat_file(path: PathLike) -> LocalFile:
     """Look at a local file; it must be there (FileNotFoundError), and regular (DataError)."""
     return _describe(*next(iter(_look_at([os.fspath(path)]))))

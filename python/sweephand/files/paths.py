@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -12,11 +13,11 @@ from io import BufferedReader, RawIOBase
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from stat import S_ISREG
 from types import MappingProxyType
 from typing import Any
 
-from sweephand.files.local import file_of, open_regular, stat_file
+from sweephand.errors import DataError
+from sweephand.files.local import open_regular, stat_file
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote import (
     canonical,
@@ -207,11 +208,9 @@ def file_at(path: AnyPath) -> SourceFile | None:
     """Return a file as it is now; None if there is none."""
     if isinstance(path, RemotePath):
         return path.file if path.is_file() else None
-    try:
-        seen = path.stat()
-    except (OSError, ValueError):
-        return None
-    return file_of(path, seen) if S_ISREG(seen.st_mode) else None
+    with suppress(OSError, ValueError, DataError):  # also if it is a folder
+        return stat_file(path)
+    return None
 
 
 def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:

@@ -334,10 +334,7 @@ _FINAL: dict[int, set[object]] = {
     errno.ENOTDIR: {"NotADirectoryError"},
     errno.EOPNOTSUPP: {"NotSupportedError", "UnsupportedOperation"},
 }
-_REASONS = {
-    errno.EOPNOTSUPP: "the server does not serve parts of a file (ranges of bytes): copy the "
-    "file to a local disk, or to a store or server that does"
-}
+_REASONS = {errno.EOPNOTSUPP: "the server does not serve parts of a file: copy it elsewhere"}
 
 _OBSTORE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "http", "https"}
 
@@ -350,12 +347,13 @@ def open_store(url: str) -> tuple[Any, str]:
     protocol = url.partition("://")[0]
     is_web = url.startswith(WEB)
     limit = time_limit()
+    options: dict[str, Any]
     # obstore asks web servers without the query and the user of a URL.
     if protocol in _OBSTORE and not (is_web and has_secrets(url)) and find_spec("obstore"):
         from obstore.fsspec import FsspecStore
 
         make: Any = FsspecStore  # its types know certain protocols, and no options of the rest
-        options: dict[str, Any] = {"retry_config": {"retry_timeout": timedelta(seconds=limit)}}
+        options = {"retry_config": {"retry_timeout": timedelta(seconds=limit)}}
         if is_web:  # other stores take it from the environment
             options["client_options"] = {"timeout": f"{limit}s", "allow_http": True}
         store = make(protocol, **options)
@@ -366,19 +364,15 @@ def open_store(url: str) -> tuple[Any, str]:
         raise ImportError(
             f"reading {shown(url)} needs fsspec: pip install 'sweephand[remote]'"
         ) from None
-    store, path = url_to_fs(url, use_listings_cache=False, **_web_options(url, limit))
+    options = {"use_listings_cache": False}
+    if is_web and find_spec("aiohttp"):  # a query stays as it was signed
+        from aiohttp import ClientTimeout
+
+        logging.getLogger("fsspec.http").addFilter(_without_secrets)  # it keeps each once
+        timeout = ClientTimeout(total=limit)
+        options |= {"encoded": is_signed(url), "client_kwargs": {"timeout": timeout}}
+    store, path = url_to_fs(url, **options)
     return store, path
-
-
-def _web_options(url: str, limit: float) -> dict[str, Any]:
-    """Return how fsspec asks a web server; a query stays as it was signed."""
-    if not url.startswith(WEB) or not find_spec("aiohttp"):
-        return {}
-    from aiohttp import ClientTimeout
-
-    logging.getLogger("fsspec.http").addFilter(_without_secrets)  # it keeps each filter once
-    timeout = ClientTimeout(total=limit)
-    return {"encoded": is_signed(url), "client_kwargs": {"timeout": timeout}}
 
 
 def _without_secrets(record: logging.LogRecord) -> bool:
