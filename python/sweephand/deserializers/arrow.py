@@ -106,7 +106,7 @@ class ArrowDeserializer(ArrowUnits):
                 source = self._table  # a stream is read only once
             self._batches = self._table.to_batches()
             self.is_resident = True
-            files = FileList([_Memory("table", "table", self._table.nbytes, "")], [])
+            files = FileList([_Memory("table", "table", self._table.nbytes, "")])
         self._source = source
         super().__init__(files, streams, index=index, ids=ids)
 

@@ -165,7 +165,7 @@ class RawTokensDeserializer(TokenFiles):
             check_int("end_of_document", end_of_document, -(2**31), 2**63)
         self._length, self._token = sequence_length, end_of_document
         listed = find_files(files)
-        self.files, self.leftovers = listed.files, listed.leftovers
+        self.files = listed.files
         self._ends: list[SourceFile] = []
         if offsets is not None:
             if isinstance(offsets, str) and offsets.startswith(".") and "/" not in offsets:

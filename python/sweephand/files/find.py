@@ -45,17 +45,12 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
     """
     specs = [spec_of(one) for one in list_paths(files)]
     urls = [spec for spec in specs if is_url(spec)]
-    remote: dict[str, FileList] = {}
+    remote: dict[str, list[SourceFile]] = {}
     if urls:
         from sweephand.files.remote import find_objects
 
         remote = dict(zip(urls, find_objects(urls), strict=True))
-    found: list[SourceFile] = []
-    leftovers: list[str] = []
-    for spec in specs:
-        listed = remote.get(spec) or find_local(spec)
-        found += listed.files
-        leftovers += listed.leftovers
+    found = [file for spec in specs for file in remote.get(spec) or find_local(spec)]
     seen: dict[object, str] = {}
     for file in found:
         if file.identity in seen:
@@ -69,14 +64,14 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
         found = [replace(file, name=os.path.relpath(file.path, common)) for file in found]
     if not as_given:
         found.sort(key=lambda file: os.fsencode(file.name))
-    return FileList(found, leftovers)
+    return FileList(found)
 
 
 def find_shards(files: Files, *, as_given: bool = False) -> FileList:
     """Find the files of a corpus without empty ones; DataError if all of them are empty."""
     found = find_files(files, as_given=as_given)
     if filled := [file for file in found.files if file.size]:
-        return replace(found, files=filled)
+        return FileList(filled)
     raise empty_corpus([file.path for file in found.files])
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.errors import DataError
 from sweephand.files import MOST_REQUESTS
-from sweephand.files.source_file import FileList, PathLike, SourceFile, is_leftover, no_match
+from sweephand.files.source_file import PathLike, SourceFile, is_leftover, no_match
 
 # The most requests that are under way at a time, if together they ask for as many MiB at most.
 _MOST_SMALL_REQUESTS = 48
@@ -72,10 +72,10 @@ class LocalFile(SourceFile):
         self.opened()
 
 
-def find_local(spec: str) -> FileList:
+def find_local(spec: str) -> list[SourceFile]:
     """Return the file at a path, or those that a pattern matches."""
     if not glob.has_magic(spec) or Path(spec).exists():
-        return FileList([stat_file(spec)], [])
+        return [stat_file(spec)]
     # Path.glob has no absolute patterns; its results are not looked up twice.
     paths = sorted(set(glob.glob(spec, recursive=True)))  # noqa: PTH207
     found: list[SourceFile] = []
@@ -90,7 +90,7 @@ def find_local(spec: str) -> FileList:
             found.append(_describe(path, mode, *state))
     if not found:
         raise no_match(spec, leftovers)
-    return FileList(found, leftovers)
+    return found
 
 
 def stat_file(path: PathLike) -> LocalFile:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sweephand.errors import DataError, StaleError
 from sweephand.files import MOST_REQUESTS
 from sweephand.files.local import find_local, stat_file
-from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
+from sweephand.files.source_file import SourceFile, is_leftover, no_match
 from sweephand.files.urls import WEB, has_secrets, is_pattern, is_signed, shown, without_secrets
 
 Result = TypeVar("Result")
@@ -175,13 +175,11 @@ def entered(fetch: Fetch | None) -> Iterator[None]:
         _threads.fetch = before
 
 
-def find_objects(urls: Sequence[str]) -> list[FileList]:
+def find_objects(urls: Sequence[str]) -> list[list[SourceFile]]:
     """Find the objects that each URL names, which may be a glob; see `find_files`."""
     literal = [url for url in urls if not is_pattern(url)]
     described = dict(zip(literal, describe_listed(literal), strict=True))
-    return _at_once(
-        lambda url: FileList([described[url]], []) if url in described else _match(url), urls
-    )
+    return _at_once(lambda url: [described[url]] if url in described else _match(url), urls)
 
 
 def describe_listed(urls: Sequence[str]) -> list[SourceFile]:
@@ -199,7 +197,7 @@ def _is_local(url: str) -> bool:
     return url.partition("://")[0] in _LOCAL
 
 
-def _match(url: str) -> FileList:
+def _match(url: str) -> list[SourceFile]:
     if _is_local(url):
         return find_local(url.partition("://")[2])
     store, path = open_store(url)
@@ -211,7 +209,7 @@ def _match(url: str) -> FileList:
     if not chosen:
         raise no_match(url, leftovers)
     listing = {store.unstrip_protocol(name): objects[name] for name in chosen}
-    return FileList(describe_objects(list(listing), listing), leftovers)
+    return describe_objects(list(listing), listing)
 
 
 def describe_objects(

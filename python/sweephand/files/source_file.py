@@ -115,10 +115,9 @@ _first_bytes: dict[SourceFile, bytes] = {}  # of those that were looked at last
 
 @dataclass(frozen=True)
 class FileList:
-    """The files of a corpus by name, and the leftovers that a glob met and passed over."""
+    """The files of a corpus, by name."""
 
     files: list[SourceFile]
-    leftovers: list[str]
 
 
 def spec_of(path: PathLike) -> str:

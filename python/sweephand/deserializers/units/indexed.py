@@ -218,7 +218,6 @@ class IndexedDeserializer(SelfDescribed):
         self.ids = ids
         found = files if isinstance(files, FileList) else find_shards(files)
         self.files = found.files
-        self.leftovers = found.leftovers
         with guarded(self.files[0].path):
             self.definitions = choose_streams(streams, self.guess_streams)
         if streams is None and self.left_out:

@@ -152,7 +152,7 @@ class LanceDeserializer(ArrowUnits, RunDeserializer):
                 changed.append([*paths[1:], str(deleted)])
         if not files:
             raise DataError(f"version {self.version} has no rows", self._root)
-        return FileList(files, []), numbers, changed
+        return FileList(files), numbers, changed
 
     def guess_streams(self) -> StreamDefs:
         """Return the columns of the schema that can be served."""

@@ -138,7 +138,7 @@ class LeRobotDeserializer(RunDeserializer):
         )
         own = {name: one for name, one in self.definitions.items() if self._is_row(name)}
         self._rows = ParquetDeserializer(
-            FileList(self.files, []),
+            FileList(self.files),
             StreamDefs({**own, _HIDDEN: StreamDef(field=_EPISODE)}),
             index=index,
         )
@@ -155,7 +155,7 @@ class LeRobotDeserializer(RunDeserializer):
             file = stat_file(str(self._root / path))
             files.append(replace(file, name=f"chunk-{chunk:03d}/file-{number:03d}"))
             self._spans[file.path] = begin, end
-        return FileList(files, [])
+        return FileList(files)
 
     def _is_row(self, name: str) -> bool:
         field = self.fields[name]

@@ -145,7 +145,7 @@ class MDSDeserializer(RecordDeserializer):
                 content = InflatedFile(file, packing, most_bytes=size)
                 file = ContentFile(file.path, file.name, size, file.tag, content)
             files.append(file)
-        return FileList(files, found.leftovers)
+        return FileList(files)
 
     def count_records(self, file: SourceFile) -> int:
         """Return the samples of a shard by the index."""

@@ -96,7 +96,7 @@ class ZarrDeserializer(ArrayUnits):
         self._groups: dict[tuple[str, int], _Group] = {}
         paths = [path for one in list_paths(stores) for path in _expand(one)]
         files: list[SourceFile] = [_store_at(path) for path in paths]
-        super().__init__(FileList(files, []), streams, offsets=offsets, index=None, ids=ids)
+        super().__init__(FileList(files), streams, offsets=offsets, index=None, ids=ids)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments that open it in another process."""
