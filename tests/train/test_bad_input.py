@@ -87,13 +87,6 @@ def test_an_optimizer_has_one_loss_scale_at_a_time() -> None:
     assert sh.LossScaleOptimizer(inner).loss_scale == 2**15
 
 
-def test_a_refused_wrapper_leaves_the_optimizer_free() -> None:
-    inner = learner()
-    with pytest.raises(ValueError, match="initial_scale"):
-        sh.LossScaleOptimizer(inner, initial_scale=-1)
-    assert sh.LossScaleOptimizer(inner).inner_optimizer is inner
-
-
 @pytest.mark.parametrize("loss", ["1", None, [1.0], True, np.ones(2, int)])
 def test_a_loss_that_is_no_number_is_refused(loss: object) -> None:
     opt = sh.LossScaleOptimizer(learner())

@@ -96,14 +96,6 @@ def test_the_trajectory_is_that_of_keras_rule(
     assert run(ours, steps) == [keras.step(is_clean) for is_clean in steps]
 
 
-def test_the_documented_trace() -> None:
-    ours = scale_of(initial_scale=8, growth_steps=3)
-    steps = [True, True, True, False, True, False, False, False, False, True]
-    assert run(ours, steps) == [
-        (8, 1), (8, 2), (16, 0), (8, 0), (8, 1), (4, 0), (2, 0), (1, 0), (1, 0), (1, 1),
-    ]  # fmt: skip
-
-
 def test_the_defaults() -> None:
     ours = scale_of()
     assert ours.scale == 2**15

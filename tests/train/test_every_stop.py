@@ -180,7 +180,7 @@ def places(calls: list[str]) -> list[int]:
         end = begin + len(list(group))
         chosen += sorted({begin, min(begin + 1, end - 1), end - 1})
         begin = end
-    return chosen[:: max(1, len(chosen) // 16)]
+    return chosen[:: max(1, len(chosen) // 7)]
 
 
 def test_the_unbroken_run_has_everything(unbroken: Everything) -> None:

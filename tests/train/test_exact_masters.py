@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from tests import extent
@@ -14,7 +13,7 @@ import sweephand as sh
 torch = pytest.importorskip("torch")
 from tests.train.guarded_ranks import ADAMS  # noqa: E402
 
-STEPS = 1000 if extent.exhaustive else 200
+STEPS = 1000 if extent.exhaustive else 80
 SHAPES = [(33, 7), (), (130,), (0, 3)]
 
 
@@ -138,31 +137,3 @@ def test_two_ranks_with_shards_save_and_load_exact_masters(tmp_path: Any) -> Non
     for rank in ranks:
         assert rank.found["masters"] == rank.found["alone"]
         assert rank.found["again"] == rank.found["masters"]
-
-
-@pytest.mark.parametrize(
-    "make", [sh.numpy.Adam, sh.numpy.MomentumSGD], ids=["Adam", "momentum"]
-)
-def test_numpy_learners_of_bfloat16_have_exact_masters(make: Any) -> None:
-    options = {"momentum": 0.9} if make is sh.numpy.MomentumSGD else {}
-    shapes = [(33, 7), (), (5000,)]
-    random = np.random.default_rng(0)
-    narrow = [np.array(random.standard_normal(s), ml_dtypes.bfloat16) for s in shapes]
-    wide = [one.astype(np.float32) for one in narrow]
-    one, other = make(narrow, 1e-3, **options), make(wide, 1e-3, **options)
-    for step in range(STEPS):
-        sums = [np.float32(random.standard_normal(s)) for s in shapes]
-        one.update(sums, 1)
-        other.update(sums, 1)
-        if step == STEPS // 2:
-            state, saved = one.state_dict(), [a.copy() for a in narrow]
-            narrow = [np.zeros_like(a) for a in saved]
-            one = make(narrow, 1e-3, **options)
-            one.load_state_dict(state)
-            assert all(np.array_equal(a, b) for a, b in zip(narrow, saved, strict=True))
-    masters = one.state_dict()["arrays"]
-    for i, (weight, wanted) in enumerate(zip(narrow, wide, strict=True)):
-        assert np.array_equal(masters[f"weights/{i}"], wanted)
-        bits = wanted.view(np.uint32)
-        raised = ((bits + np.uint32(0x8000)) >> 16).astype(np.uint16)
-        assert np.array_equal(weight.view(np.uint16), raised)

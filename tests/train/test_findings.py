@@ -94,12 +94,6 @@ def test_one_bad_element_is_found_wherever_it_stands(
     assert not math.isfinite(findings.gradient_norm)
 
 
-def test_a_scale_below_one_can_make_a_finite_gradient_infinite() -> None:
-    array = np.array([1e38, 1.0], np.float32)
-    assert pass_over(array, 0.25, in_place=False).cause is Cause.INF
-    assert pass_over(array, 1.0, in_place=False).cause is Cause.OK
-
-
 def test_the_norm_is_that_of_all_tensors_and_does_not_depend_on_threads() -> None:
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(n).astype(np.float32) for n in (1, 100_000, 65_536, 3)]

@@ -3,14 +3,11 @@
 import json
 import math
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.train.small import Heard
+from tests.train.small import Heard, line_trainer, source_of_lengths
 
 import sweephand as sh
 from sweephand.train.learners.schedules import read_schedule, schedule_state
@@ -79,41 +76,16 @@ def test_a_state_holds_the_formula_to_the_last_bit(
         assert read_schedule(json.loads(json.dumps(schedule_state(schedule)))) == schedule
 
 
-def session(folder: Path, max_samples: int, heard: Heard, **options: Any) -> Any:
-    """Train with a rate and a momentum by formula."""
-    model = {"w": np.zeros(1, np.float32)}
-
-    def criterion(model: Any, minibatch: Any) -> Any:
-        error = model["w"] - minibatch["x"].values[:, :1]
-        return float((error**2).sum()), [2 * error.sum(0)]
-
+def test_writers_are_told_changes_of_a_fiftieth_of_the_highest_rate() -> None:
+    heard = Heard()
     decay = sh.warmup(40).then(sh.cosine(200, floor=0.1))
     rates = sh.learning_parameter_schedule(0.02 * decay, minibatch_size=4)
-    learner = sh.numpy.MomentumSGD(model, rates, sh.momentum_schedule(0.9 * sh.warmup(100)))
-    values = np.float32(np.random.default_rng(1).normal(1, 0.3, (60, 1)))
-    corpus = sh.ArrayDeserializer({"x": values})
-    trainer = sh.Trainer(model, criterion, learner, heard, label_stream="x")
-    checkpoints = sh.CheckpointConfig(folder, frequency=(3, "minibatch"))
-    made = sh.training_session(
-        trainer,
-        sh.MinibatchSource(corpus),
-        7,
-        max_samples=max_samples,
-        checkpoint_config=checkpoints,
-        **options,
-    )
-    return model, learner, made
-
-
-def test_writers_are_told_changes_of_a_fiftieth_of_the_highest_rate(tmp_path: Path) -> None:
-    heard = Heard()
-    _, learner, made = session(tmp_path, 250, heard)
-    made.train()
-    told = [
-        record.figures["learning_rate"]
-        for record in heard.of("change")
-        if "learning_rate" in record.figures
-    ]
+    trainer, source = line_trainer([heard], rates), source_of_lengths([1] * 60)
+    for minibatch in source.minibatches(7):
+        trainer.train_minibatch(minibatch)
+        if trainer.total_number_of_samples_seen > 250:
+            break
+    told = [record.figures["learning_rate"] for record in heard.of("change")]
     steps = [abs(b - a) for a, b in pairwise(told)]
     assert min(steps[:-1]) >= 0.02 / 50
-    assert told[-1] == learner.learning_rate
+    assert told[-1] == trainer.model.learners[0].learning_rate

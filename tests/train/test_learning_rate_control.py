@@ -94,18 +94,6 @@ class TestControl:
         assert told == [0.01, 0.01 * 0.618]
         assert any("2.5 is rejected" in str(r.figures["message"]) for r in heard.of("event"))
 
-    def test_the_redone_epoch_is_that_of_a_run_with_the_smaller_rate(self) -> None:
-        heard, plain = Heard(), Heard()
-        self.session([3.0, 4.0, 1.0], [heard], 2)[1].train()
-        trainer = line_trainer([plain], 0.01)
-        source = source_of_lengths([1] * 40)
-        sh.training_session(trainer, source, 8, max_samples=40).train()
-        trainer.model.learners[0].learning_rate *= 0.618
-        sh.training_session(trainer, source, 8, max_samples=80).train()
-        assert [s.loss for s in heard.steps[:5] + heard.steps[10:15]] == [
-            s.loss for s in plain.steps
-        ]
-
     def test_training_ends_when_the_rate_falls_below_its_floor(self) -> None:
         control = sh.LearningRateControl(min_learning_rate=0.005)
         heard = Heard()

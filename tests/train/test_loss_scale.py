@@ -1,6 +1,5 @@
 """The loss scale around a NumPy learner: stages, results, hooks, state."""
 
-import json
 import logging
 import math
 import pickle
@@ -179,16 +178,6 @@ def test_gradients_keep_dtype_place_and_none() -> None:
     assert unscaled[3] == 1
 
 
-def test_all_gradients_none_is_an_error_that_names_parameters() -> None:
-    _, opt = make()
-    opt.get_scaled_loss(1.0)
-    with pytest.raises(ValueError, match="no parameter has a gradient: w"):
-        opt.get_unscaled_gradients([None])
-    opt.get_scaled_loss(1.0)
-    with pytest.raises(ValueError, match="no parameter has a gradient: w"):
-        opt.update([None], 1)
-
-
 def test_a_run_of_skips_ends_in_an_error_that_tells_where() -> None:
     _, opt = make(max_consecutive_skips=3)
     for _ in range(2):
@@ -283,18 +272,6 @@ def test_a_step_of_torch_on_a_numpy_learner_says_what_to_use() -> None:
     assert step(opt).applied
 
 
-def test_the_state_is_json_and_continues_exactly() -> None:
-    _, opt = make(hysteresis=2, max_consecutive_skips=4)
-    for gradient in (1, 1, math.inf, 1, 1, math.inf):
-        step(opt, gradient)
-    _, other = make(hysteresis=2, max_consecutive_skips=4)
-    other.load_state_dict(json.loads(json.dumps(opt.state_dict())))
-    assert other.state_dict() == opt.state_dict()
-    for gradient in (math.inf, 1, 1, 1):
-        one, another = step(opt, gradient), step(other, gradient)
-        assert repr(one) == repr(another)
-
-
 def test_changed_settings_are_told_and_the_new_ones_hold(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -313,15 +290,6 @@ def test_a_restored_scale_is_brought_between_its_bounds() -> None:
     _, other = make(max_scale=2.0**10)
     other.load_state_dict(opt.state_dict())
     assert other.loss_scale == 2.0**10
-
-
-def test_a_scale_of_another_library_goes_on() -> None:
-    _, opt = make()
-    theirs = {"scale": 64.0, "growth_interval": 2000, "_growth_tracker": 2}  # of GradScaler
-    mine = {"scale": theirs["scale"], "counter": theirs["_growth_tracker"]}
-    opt.load_state_dict(opt.state_dict() | mine)
-    assert (opt.loss_scale, opt.dynamic_counter) == (64.0, 2)
-    assert step(opt).scale_next == 128.0
 
 
 class Workers:

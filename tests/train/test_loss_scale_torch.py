@@ -1,8 +1,6 @@
 """The loss scale around torch optimizers: against GradScaler, and what is ours alone."""
 
 import math
-import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -141,37 +139,6 @@ def test_minimize_does_all_and_only_to_the_variables() -> None:
     assert opt.minimize(lambda: loss_of(module, torch.ones(1, 3))).applied
 
 
-def test_keras_calls_work_on_tensors() -> None:
-    module, _, opt = make()
-    other = model()
-    torch.optim.AdamW(other.parameters(), lr=0.125)
-    params = list(module.parameters())
-    assert opt.get_scaled_loss(5.0) == 5.0 * opt.loss_scale
-    opt.discard()
-    loss = opt.get_scaled_loss(loss_of(module, torch.ones(1, 3)))
-    gradients = opt.get_unscaled_gradients([*torch.autograd.grad(loss, params[:3]), None])
-    expected = torch.autograd.grad(
-        loss_of(other, torch.ones(1, 3)), list(other.parameters())[:3]
-    )
-    assert same(gradients[:3], list(expected))
-    before = parameters(module)
-    assert opt.apply_gradients(zip(gradients, params, strict=True)).applied
-    assert not torch.equal(params[0], before[0])
-    assert torch.equal(params[3], before[3])
-
-
-def test_a_torch_optimizer_counts_no_samples() -> None:
-    module, _, opt = make()
-    opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
-    opt.unscale_()
-    pairs = [(parameter.grad, parameter) for parameter in module.parameters()]
-    with pytest.raises(TypeError, match=r"sweephand\.torch\.Learner"):
-        opt.apply_gradients(pairs, num_samples=4)
-    opt.get_scaled_loss(torch.ones(()))
-    with pytest.raises(TypeError, match=r"sweephand\.torch\.Learner"):
-        opt.update([None], 1)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_a_loss_is_scaled_in_float32_at_least(dtype: Any) -> None:
     _, _, opt = make(initial_scale=2.0**16)
@@ -285,34 +252,3 @@ def test_gradients_in_another_order_of_memory_are_divided_as_any() -> None:
     result = opt.step()
     assert (parameter == -0.75).all()
     assert (result.gradient_norm, result.underflow) == (pytest.approx(0.75 * 120**0.5), 0.0)
-
-
-@pytest.fixture
-def process_group() -> Iterator[None]:
-    distributed = torch.distributed
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1
-    )
-    yield
-    distributed.destroy_process_group()
-
-
-def test_torch_distributed_is_asked_once_per_step(
-    process_group: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module, _, opt = make()
-    calls = []
-    reduce = torch.distributed.all_reduce
-
-    def counted(tensor: Any, op: Any) -> None:
-        calls.append((tensor.tolist(), op))
-        reduce(tensor, op=op)
-
-    monkeypatch.setattr(torch.distributed, "all_reduce", counted)
-    opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
-    module[0].bias.grad[0] = math.inf
-    assert opt.step().cause == "inf"
-    assert calls == [([1.0, 8.0, -8.0, 0.0, -0.0], torch.distributed.ReduceOp.MAX)]

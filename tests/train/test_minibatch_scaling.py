@@ -21,10 +21,6 @@ class TestScalingRule:
         sizes = list(MinibatchScaling().trial_sizes(256, 1024, 1.0))
         assert sizes == [512, 704, 1024, 1472, 2048]
 
-    def test_sizes_end_at_the_largest(self) -> None:
-        assert list(MinibatchScaling(max_size=700).trial_sizes(512, 512, 1.0)) == [512, 700]
-        assert list(MinibatchScaling().trial_sizes(3, 3, 1.0)) == [3, 4, 6]
-
     @given(
         st.integers(1, 5000),
         st.integers(1, 5000),

@@ -19,7 +19,6 @@ from tests.train.small import (
 )
 
 import sweephand as sh
-from sweephand.train.records import Averages
 from sweephand.train.writers import ProgressBar
 
 
@@ -58,22 +57,6 @@ class TestWhen:
         self, options: dict[str, Any], wanted: list[int]
     ) -> None:
         assert told(sh.ProgressPrinter(**options), 17) == wanted
-
-
-class TestAverages:
-    def test_skipped_steps_are_left_out_and_counted(self) -> None:
-        window = Averages()
-        window.update(step(1, 8.0))
-        window.update(step(2, math.inf, applied=False))
-        window.update(step(3, 4.0))
-        assert window.figures() == {
-            "loss": 1.5,
-            "num_samples": 8,
-            "num_steps": 3,
-            "num_skipped": 1,
-            "samples_per_second": 8.0,
-            "waiting": pytest.approx(0.1),
-        }
 
 
 class TestPrinter:

@@ -60,27 +60,6 @@ def test_training_goes_on_while_a_checkpoint_is_written(
     assert len([text for text in messages(heard) if "saved" in text]) == 3  # 4, 8 and the end
 
 
-def test_what_is_saved_is_the_moment_and_not_what_comes_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard = Releasing(after=7)
-
-    def slow_sync(folder: Path) -> None:
-        heard.is_released.wait(timeout=60)
-        sync_folder(folder)
-
-    def saved_at_step_4(folder: Path) -> list[bytes]:
-        train(folder, heard, preserve_all=True)
-        first = folder / "checkpoint-00000000"
-        return [(first / name).read_bytes() for name in ("model.npz", "state.json")]
-
-    wanted = saved_at_step_4(tmp_path / "at once")
-    heard.is_released.clear()
-    monkeypatch.setattr("sweephand.train.checkpoint.sync_folder", slow_sync)
-    found = saved_at_step_4(tmp_path / "going on")
-    assert found[0] == wanted[0]
-
-
 def test_an_older_one_is_kept_until_the_newer_was_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

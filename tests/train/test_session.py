@@ -75,11 +75,6 @@ class TestLimits:
         assert (trainer.consumed.samples, trainer.consumed.sweeps) == (25, 1)
         assert source.current_position == 25
 
-    def test_training_ends_with_the_data(self) -> None:
-        trainer = line_trainer()
-        sh.training_session(trainer, in_order(max_sweeps=3), 4).train()
-        assert trainer.total_number_of_samples_seen == 75
-
     @pytest.mark.parametrize("size", ["4*2 + 10", "4*2 : 10", [(2, 4), 10], [4, 4, 10]])
     def test_a_list_of_sizes_counts_the_epochs_of_the_session(self, size: Any) -> None:
         for options, sizes in (

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from tests.train.small import (
     in_order,
     line_trainer,
     source_of_lengths,
-    squared_error_and_misses,
 )
 
 import sweephand as sh
@@ -150,34 +148,6 @@ class TestPreemption:
         assert [len(killed.steps), len(rest.steps)] == [5, len(whole.steps) - 5]
         resumed = [step.loss for step in killed.steps + rest.steps]
         assert resumed == [step.loss for step in whole.steps]
-
-    def test_a_signal_in_a_validation_repeats_it_after_the_restore(
-        self, tmp_path: Path
-    ) -> None:
-        def run(criterion: Callable[..., Any]) -> Heard:
-            heard = Heard()
-            sh.training_session(
-                line_trainer([heard], criterion=criterion),
-                source_of_lengths(CNTK_LENGTHS),
-                4,
-                max_samples=40,
-                cv_config=sh.CrossValidationConfig(
-                    in_order(max_sweeps=1), frequency=20, minibatch_size=3
-                ),
-                checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=0),
-            ).train()
-            return heard
-
-        def killing(model: Any, minibatch: Any) -> Any:
-            if not model.training and minibatch.nominal_time > 10:
-                os.kill(os.getpid(), signal.SIGTERM)
-            return squared_error_and_misses(model, minibatch)
-
-        with pytest.raises(SystemExit):
-            run(killing)
-        heard = run(squared_error_and_misses)
-        assert [record.samples for record in heard.of("validation")] == [21, 41]
-        assert heard.steps[0].samples > 21
 
 
 def weights(trainer: sh.Trainer) -> np.ndarray[Any, Any]:

@@ -31,13 +31,6 @@ def two() -> list[Any]:
     return [torch.nn.Parameter(torch.full((4,), value)) for value in (0.5, 0.25)]
 
 
-def by_minimize(loss: Any, **options: Any) -> list[Any]:
-    pair = two()
-    opt = sh.LossScaleOptimizer(torch.optim.SGD(pair, 1.0), initial_scale=8.0)
-    opt.minimize(lambda: loss(*pair), pair)
-    return pair
-
-
 def by_gradients(loss: Any) -> list[Any]:
     pair = two()
     opt = sh.LossScaleOptimizer(torch.optim.SGD(pair, 1.0), initial_scale=8.0)
@@ -68,7 +61,6 @@ def by_learner(loss: Any, scale: float | None = None) -> list[Any]:
 
 
 WAYS = {
-    "minimize": by_minimize,
     "get_unscaled_gradients": by_gradients,
     "backward": by_backward,
     "Learner": by_learner,

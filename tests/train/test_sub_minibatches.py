@@ -18,31 +18,6 @@ from sweephand.train.trainer.trainer import split
 
 
 class TestSubMinibatches:
-    def test_gradients_of_packed_parts_are_those_of_the_whole(self) -> None:
-        def train(parts: int) -> torch.Tensor:
-            model = nn.Embedding(50, 50)
-            nn.init.zeros_(model.weight)
-
-            def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
-                data = one["labels"]
-                logits = model(torch.from_numpy(data.asarray()))
-                truth = torch.from_numpy(data.labels())
-                return nn.functional.cross_entropy(
-                    logits.flatten(0, 1), truth.flatten(), reduction="sum"
-                )
-
-            learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 1.0), 1.0)
-            trainer = sh.Trainer(model, criterion, learner, sub_minibatches=parts)
-            tokens = [np.arange(1, n + 2) for n in range(40)]
-            source = sh.MinibatchSource(
-                sh.ArrayDeserializer({"labels": tokens}), layout=sh.Packed(45)
-            )
-            for _ in range(3):
-                trainer.train_minibatch(source.next_minibatch(200))
-            return model.weight.detach()
-
-        assert torch.allclose(train(1), train(3), atol=1e-5)
-
     def test_rows_that_go_on_are_not_cut(self) -> None:
         with pytest.raises(TypeError, match="TruncatedBPTT"):
             split(minibatch(layout=sh.TruncatedBPTT(4)), 2)

@@ -117,27 +117,6 @@ def test_a_learner_continues_from_its_state() -> None:
         other.load_state_dict({})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "says"),
-    [
-        ((None, 0), ValueError, "num_samples must be at least 1"),
-        ((None, 2, -1), ValueError, "sweeps_ended must be at least 0"),
-        (([], 2), ValueError, "each of 1 parameters, got 0"),
-    ],
-)
-def test_arguments_that_do_not_fit_change_nothing(
-    arguments: tuple, error: type[Exception], says: str
-) -> None:
-    weight = parameter(1.0)
-    weight.grad = torch.ones(1, dtype=torch.float64)
-    learner = sh.torch.Learner(torch.optim.SGD([weight]), 0.1)
-    with pytest.raises(error, match=says):
-        learner.update(*arguments)
-    assert weight.item() == 1.0
-    assert weight.grad.item() == 1.0
-    assert learner.pace.consumed.steps == 0
-
-
 def test_what_is_no_torch_optimizer_is_refused() -> None:
     import numpy as np
 

@@ -1,6 +1,5 @@
 """The trainer: what a step sees and counts."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -147,49 +146,9 @@ class TestEvaluation:
         assert all(parameter.grad is None for parameter in model.parameters())
         assert trainer.consumed.steps == 0
 
-    def test_modes_are_restored_after_an_error(self) -> None:
-        def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
-            assert not any(module.training for module in model.modules())
-            raise KeyError("broken")
-
-        model = self.model()
-        _, trainer = torch_trainer(model=model, criterion=criterion)
-        modes = [module.training for module in model.modules()]
-        with pytest.raises(KeyError):
-            trainer.test_minibatch(minibatch())
-        assert [module.training for module in model.modules()] == modes
-
     def test_it_returns_the_metric_or_else_the_loss(self) -> None:
         one = minibatch()
         loss, misses, _ = squared_error_and_misses(Line(), one)
         assert line_trainer().test_minibatch(one) == loss / one.num_samples
         with_metric = line_trainer(criterion=squared_error_and_misses)
         assert with_metric.test_minibatch(one) == misses / one.num_samples
-
-
-class TestLossScale:
-    def test_a_skipped_step_is_consumed_and_not_applied(self) -> None:
-        heard = Heard()
-        scales = []
-
-        def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
-            scales.append(1)
-            return torch_error(model, one) * (math.inf if len(scales) == 2 else 1)
-
-        model, trainer = torch_trainer(
-            [heard], criterion=criterion, loss_scale={"initial_scale": 8.0}
-        )
-        one = minibatch(8)
-        trainer.train_minibatch(one)
-        before = parameters(model)
-        trainer.train_minibatch(one)
-        assert all(map(torch.equal, before, parameters(model)))
-        trainer.train_minibatch(one)
-        samples = one.num_samples
-        assert (trainer.consumed.steps, trainer.consumed.samples) == (3, 3 * samples)
-        assert (trainer.applied.steps, trainer.applied.samples) == (2, 2 * samples)
-        assert [step.applied for step in heard.steps] == [True, False, True]
-        told = [
-            r.figures["loss_scale"] for r in heard.of("change") if "loss_scale" in r.figures
-        ]
-        assert told == [8.0, 4.0]

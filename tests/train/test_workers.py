@@ -26,14 +26,6 @@ def stories(folder: Path) -> list[dict[str, Any]]:
     return told
 
 
-def test_worker_0_alone_tells(stories: list[dict[str, Any]]) -> None:
-    assert [story["told"] for story in stories] == [1, 0]
-
-
-def test_an_overflow_on_one_is_a_skip_on_all(stories: list[dict[str, Any]]) -> None:
-    assert [story["overflow"] for story in stories] == [[4.0, [False]], [4.0, []]]
-
-
 def test_a_signal_to_one_saves_and_ends_all_and_one_alone_goes_on(
     stories: list[dict[str, Any]], folder: Path
 ) -> None:

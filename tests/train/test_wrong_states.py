@@ -188,11 +188,7 @@ class TestCheckpoints:
         ("harm", "text"),
         [
             (lambda text: b"\xef\xbb\xbf" + text, "no JSON"),
-            (lambda text: text.decode().encode("utf-16"), "no JSON"),
-            (lambda text: b"\xff" + text, "no JSON"),
             (lambda text: re.sub(rb'"samples": \d+', b'"samples": Infinity', text), "no state"),
-            (lambda text: re.sub(rb'"samples": \d+', b'"samples": NaN', text), "no state"),
-            (lambda text: re.sub(rb'"samples": \d+', b'"samples": 1e9', text), "no state"),
             (lambda text: re.sub(rb'"steps": \d+', b'"steps": -1', text), "no state"),
             (lambda text: b"[" * 10**5, "no JSON"),
             (lambda text: b"", "no JSON"),
@@ -208,8 +204,3 @@ class TestCheckpoints:
         self.put(folder, harmed)
         with pytest.raises(sh.StateError, match=text):
             self.session(folder.parent).train()
-        with pytest.raises(sh.StateError, match=text):
-            line_trainer(
-                [sh.JSONLProgressWriter(folder.parent / "log")],
-                stateful={"rng": np.random.default_rng(1)},
-            ).restore_from_checkpoint(folder)
