@@ -180,6 +180,5 @@ from sweephand.train.states import reading as reading
 from sweephand.train.trainer.trained_model import Data as Data
 from sweephand.train.trainer.trained_model import PartNorms as PartNorms
 from sweephand.train.trainer.trained_model import find_losses as find_losses
-from sweephand.train.trainer.trained_model import noise_quotient as noise_quotient
 from sweephand.train.trainer.workers import Workers as Workers
 from sweephand.train.trainer.workers import on_first as on_first

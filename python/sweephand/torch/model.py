@@ -196,7 +196,7 @@ def norm_of(gradient: Tensor) -> Tensor:
 
 
 class TorchModel:
-    """A `TrainedModel` for a torch module, compiled or not.
+    """A torch module with its learners, compiled or not, as `NumpyModel` is to a trainer.
 
     Several workers have it in a `DistributedDataParallel`, or sharded by ``fully_shard``. Its
     criterion returns the sum of the loss, or that and the sum of a metric. ArgumentTypeError is
@@ -278,7 +278,7 @@ class TorchModel:
         sweeps_ended: int,
         part_sizes: Sequence[int] | None = None,
     ) -> Outcome:
-        """Take one step, as `TrainedModel.train`."""
+        """Take one step, as `NumpyModel.train`."""
         losses: list[tuple[Data, Any]] = []
         scale = self.guards[0].loss_scale if self.guards else 1.0
         meter, norms = None, None

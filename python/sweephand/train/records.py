@@ -14,8 +14,9 @@ from sweephand.errors import ArgumentTypeError, shown
 from sweephand.train.states import decode
 
 if TYPE_CHECKING:
-    from sweephand.train.learners.learner import Clock
-    from sweephand.train.trainer.trained_model import Data, Outcome, PartNorms, TrainedModel
+    from sweephand.train.learners.learner import Clock, Learner
+    from sweephand.train.loss_scale.step_guard import StepGuard
+    from sweephand.train.trainer.trained_model import Data, Outcome, PartNorms
     from sweephand.train.trainer.workers import Workers
 
 RecordKind: TypeAlias = Literal["training", "summary", "validation", "test", "change", "event"]
@@ -290,17 +291,24 @@ Listener: TypeAlias = Callable[[Step], object]
 class StepReporter:
     """Reports steps, once their results are known, and values that change between them."""
 
-    def __init__(self, writers: Sequence[Any], model: TrainedModel) -> None:
+    def __init__(
+        self,
+        writers: Sequence[Any],
+        workers: Workers,
+        learners: Sequence[Learner],
+        guards: Sequence[StepGuard[Any]],
+    ) -> None:
         for one in writers:
             if not isinstance(one, Observer):
                 raise ArgumentTypeError(
                     f"progress_writers must be of sh.train.ProgressWriter, got {shown(one)}"
                 )
         self._given: Sequence[Observer] = writers
-        self.observers = [one for one in writers if one.join(model.workers)]
+        self.observers = [one for one in writers if one.join(workers)]
         self._listeners: list[Listener] = []  # they hear of steps after the observers
-        self._model = model
-        self._scheduled = _scheduled(model)
+        self._is_first = workers.rank == 0
+        self._is_guarded = bool(guards)
+        self._scheduled = _scheduled(learners, guards)
         self._values: dict[str, float] = {}  # of the present step
         self._reported: dict[str, float] = {}  # as last reported
         self.pending: tuple[Outcome, Step] | None = None  # its results are on their way
@@ -355,9 +363,8 @@ class StepReporter:
 
     def restore(self, states: Sequence[Mapping[str, Any]], steps: int) -> None:
         """Go back to the moment after `steps`, with the states of worker 0's observers."""
-        is_first = self._model.workers.rank == 0
         for i, one in enumerate(self._given):
-            if one in self.observers and (is_first or one.is_shared):
+            if one in self.observers and (self._is_first or one.is_shared):
                 one.load_state_dict(states[i] if i < len(states) else {})
         for one in self.observers:
             one.rewind(steps)
@@ -407,7 +414,7 @@ class StepReporter:
     def _report(self, outcome: Outcome, step: Step) -> None:
         """Read the results of a step, and report them."""
         loss = float(outcome.loss)
-        if not self._model.guards and not math.isfinite(loss):
+        if not self._is_guarded and not math.isfinite(loss):
             raise FloatingPointError(
                 f"the loss was {loss} in step {step.step}, which changed the parameters"
             )
@@ -431,11 +438,13 @@ def _is_due(observer: Observer, steps: int) -> bool:
     return every > 0 and steps % every == 0
 
 
-def _scheduled(model: TrainedModel) -> dict[str, tuple[Reader, Reader]]:
+def _scheduled(
+    learners: Sequence[Learner], guards: Sequence[StepGuard[Any]]
+) -> dict[str, tuple[Reader, Reader]]:
     """Return functions that read each value that may change, and the least change to report."""
     readers: dict[str, tuple[Reader, Reader]] = {}
-    for i, learner in enumerate(model.learners):
-        suffix = f"[{i}]" if len(model.learners) > 1 else ""
+    for i, learner in enumerate(learners):
+        suffix = f"[{i}]" if len(learners) > 1 else ""
         readers[f"learning_rate{suffix}"] = (
             partial(getattr, learner, "learning_rate"),
             partial(getattr, learner.pace, "least_change"),
@@ -445,7 +454,7 @@ def _scheduled(model: TrainedModel) -> dict[str, tuple[Reader, Reader]]:
                 partial(learner.pace.value, schedule),
                 partial(getattr, schedule, "least_change"),
             )
-    for i, guard in enumerate(model.guards):
-        suffix = f"[{i}]" if len(model.guards) > 1 else ""
+    for i, guard in enumerate(guards):
+        suffix = f"[{i}]" if len(guards) > 1 else ""
         readers[f"loss_scale{suffix}"] = partial(getattr, guard, "loss_scale"), float
     return readers

@@ -7,6 +7,7 @@ sub-minibatches the noise scale that the trainer has found, and the one that fol
 gradients of all parts by themselves.
 """
 
+import math
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import sweephand as sh
 import sweephand.torch
-from sweephand.extend import PartNorms, noise_quotient
+from sweephand.ext.follow.noise_scale import estimate
+from sweephand.extend import PartNorms
 from sweephand.train.trainer.trainer import split
 
 SIZE = 23
@@ -101,7 +103,9 @@ def by_hand(parts: list[tuple[int, list[float]]]) -> float:
     sizes = [size for size, _ in parts]
     together = float((sums.sum(0) / sum(sizes)).square().sum())
     squared = sums.square().sum(1).tolist()
-    return noise_quotient(*PartNorms.of_sums(squared, sizes, together).estimate(sum(sizes)))
+    norms = PartNorms.of_sums(squared, sizes, together)
+    variance, gradient = estimate(norms, sum(sizes))
+    return max(variance, 0.0) / gradient if gradient > 0 else math.inf
 
 
 def tell(folder: Path, rank: int) -> dict[str, Any]:

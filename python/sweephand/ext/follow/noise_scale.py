@@ -10,7 +10,6 @@ from sweephand.extend import (
     check_decay,
     check_int,
     decode,
-    noise_quotient,
     reading,
 )
 from sweephand.train import Step
@@ -77,12 +76,13 @@ class GradientNoiseScale(Observer):
         """
         if self._variance == self._gradient == 0:
             return math.nan
-        return noise_quotient(self._variance, self._gradient)
+        gradient = self._gradient
+        return max(self._variance, 0.0) / gradient if gradient > 0 else math.inf
 
     def figures(self, step: Step, norms: PartNorms | None) -> dict[str, float]:
         """Add a step, unless its estimate is not finite, and return the noise scale."""
         if norms is not None:
-            variance, gradient = norms.estimate(step.num_samples)
+            variance, gradient = estimate(norms, step.num_samples)
             if math.isfinite(variance) and math.isfinite(gradient):
                 decay = self._decay
                 self._variance = decay * self._variance + (1 - decay) * variance
@@ -101,3 +101,16 @@ class GradientNoiseScale(Observer):
             if not all(map(math.isfinite, values)):
                 raise ValueError(f"variance and gradient must be finite, got {values}")
         self._variance, self._gradient = values
+
+
+def estimate(norms: PartNorms, num_samples: int) -> tuple[float, float]:
+    """Return one sample's variance and the squared norm of the true gradient.
+
+    Of that many label samples; NaN of fewer than two parts, or if a norm is not finite.
+    """
+    num_parts, inverse_sizes, squared, together = map(float, norms)
+    if num_parts < 2 or not math.isfinite(squared + together):
+        return math.nan, math.nan
+    excess = squared / num_parts - together
+    variance = excess / (inverse_sizes / num_parts - 1 / num_samples)
+    return variance, together - variance / num_samples

@@ -1,4 +1,4 @@
-"""Models with their learners, as a trainer sees them: the interface, and NumPy's."""
+"""Models with their learners, as a trainer sees them; that of torch is its twin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, SupportsFloat, TypeAlias
+from typing import Any, NamedTuple, Self, SupportsFloat, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.arrays import Array, check_gradients, core_array
-from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.judgement import StepResult
 from sweephand.train.loss_scale.optimizers import listed
 from sweephand.train.loss_scale.step_guard import StepGuard
@@ -111,25 +110,6 @@ class PartNorms(NamedTuple):
             together,
         )
 
-    def estimate(self, num_samples: int) -> tuple[float, float]:
-        """Return one sample's variance and the squared norm of the true gradient.
-
-        Of that many label samples; NaN of fewer than two parts, or if a norm is not finite.
-        """
-        num_parts, inverse_sizes, squared, together = map(float, self)
-        if num_parts < 2 or not math.isfinite(squared + together):
-            return math.nan, math.nan
-        excess = squared / num_parts - together
-        variance = excess / (inverse_sizes / num_parts - 1 / num_samples)
-        return variance, together - variance / num_samples
-
-
-def noise_quotient(variance: float, gradient: float) -> float:
-    """Return the noise scale of a variance and the squared norm of a gradient."""
-    if math.isnan(variance) or math.isnan(gradient):
-        return math.nan
-    return max(variance, 0.0) / gradient if gradient > 0 else math.inf
-
 
 Data: TypeAlias = Mapping[Any, Any]  # a minibatch: its streams by name
 
@@ -152,79 +132,6 @@ class Outcome(NamedTuple):
 WEIGHTS = "model.npz"  # the file of parameters
 # Files of a checkpoint by name. Their content is known to the model that made them alone.
 SavedFiles: TypeAlias = Mapping[str, Any]
-
-
-class TrainedModel(Protocol):
-    """A model of one framework, its criterion and its learners."""
-
-    @property
-    def workers(self) -> Workers:
-        """The workers that train it."""
-
-    @property
-    def device(self) -> object:
-        """The device for its minibatches, or None for main memory."""
-
-    @property
-    def learners(self) -> Sequence[Learner]:
-        """All learners, including those inside loss scales."""
-
-    @property
-    def guards(self) -> Sequence[StepGuard[Any]]:
-        """The guards of steps, loss scales among them."""
-
-    def check_part_norms(self) -> None:
-        """Raise ValueError if norms of the gradients of parts cannot be measured."""
-
-    def train(
-        self,
-        parts: Sequence[Data],
-        num_samples: int,
-        sweeps_ended: int,
-        part_sizes: Sequence[int] | None = None,
-    ) -> Outcome:
-        """Take one step with the gradients of all parts of this worker's share together.
-
-        The label samples are those of all workers. If the loss is not finite and there is no
-        guard, FloatingPointError is raised and nothing is changed, but for an accelerator,
-        where it is not known so early. With sizes of the parts, norms are measured.
-        """
-
-    def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
-        """Return the sums of loss and metric over all workers, in evaluation mode."""
-
-    def check_savable(self) -> None:
-        """Raise TypeError if `capture` cannot save the model."""
-
-    def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return copies of all that is learned: files by name, and the part in JSON."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return the learned state except tensors, as JSON can hold it."""
-
-    def tensors(self) -> dict[str, Any]:
-        """Return the rest as it is: dicts of tensors, of sharded ones this process' shards."""
-
-    def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Continue from the results of `tensors` and `describe`, or raise StateError."""
-
-    def read(self, folder: Path) -> dict[str, Any]:
-        """Return the files of a checkpoint, as `capture` made them, or raise StateError."""
-
-    def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Raise StateError if a checkpoint is of another model or other learners."""
-
-    def keep_hyperparameters(self, files: SavedFiles, state: dict[str, Any]) -> None:
-        """Put the present hyperparameters into a state that was read."""
-
-    def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Continue from a captured state, which stays unchanged."""
-
-    def capture_random_state(self) -> dict[str, Any]:
-        """Return the states of all global random generators, as JSON can hold them."""
-
-    def restore_random_state(self, state: Mapping[str, Any]) -> None:
-        """Set all global random generators."""
 
 
 def check_scales(scales: Sequence[object], saved: Sequence[object]) -> None:
@@ -252,7 +159,7 @@ LEARNERS = "learners.npz"
 
 
 class NumpyModel:
-    """A `TrainedModel` for NumPy learners, which may be in loss scales; there is one worker."""
+    """A model with NumPy learners, which may be in loss scales; there is one worker."""
 
     capture_random_state = staticmethod(capture_random_state)
     restore_random_state = staticmethod(restore_random_state)
@@ -289,7 +196,12 @@ class NumpyModel:
         sweeps_ended: int,
         part_sizes: Sequence[int] | None = None,
     ) -> Outcome:
-        """Take one step, as `TrainedModel.train`."""
+        """Take one step with the gradients of all parts of this worker's share together.
+
+        The label samples are those of all workers. If the loss is not finite and there is no
+        guard, FloatingPointError is raised and nothing is changed, but for an accelerator,
+        where it is not known so early. With sizes of the parts, norms are measured.
+        """
         losses: list[tuple[Data, Any]] = []
         squared: list[float] | None = [] if part_sizes and any(part_sizes) else None
         loss, metric, gradients = self._sum(parts, losses, squared)

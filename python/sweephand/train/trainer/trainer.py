@@ -41,7 +41,6 @@ from sweephand.train.trainer.trained_model import (
     NumpyLearner,
     NumpyModel,
     Outcome,
-    TrainedModel,
 )
 from sweephand.train.trainer.workers import on_first
 
@@ -51,6 +50,7 @@ logger = logging.getLogger("sweephand")
 
 if TYPE_CHECKING:
     from sweephand.torch.learner import TorchLearner
+    from sweephand.torch.model import TorchModel
 
     AnyLearner: TypeAlias = NumpyLearner | TorchLearner
 
@@ -131,7 +131,9 @@ class Trainer:
         trained = choose_model(model, criterion, _listed(learners))
         self.label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
-        reporter = StepReporter(_listed(progress_writers), trained)
+        reporter = StepReporter(
+            _listed(progress_writers), trained.workers, trained.learners, trained.guards
+        )
         check_kind("stateful", stateful, Mapping, optional=True)
         for name, one in (stateful or {}).items():
             if not isinstance(one, Stateful):
@@ -139,7 +141,7 @@ class Trainer:
                     f"stateful[{name!r}] must be a generator of NumPy or have state_dict and "
                     f"load_state_dict, got {shown(one)}"
                 )
-        self.model: TrainedModel = trained
+        self.model = trained
         self.reporter = reporter
         self._stateful = dict(stateful or {})
         self._clocks = Clocks()
@@ -487,7 +489,7 @@ def _ids(minibatch: Data) -> tuple[str, ...]:
 
 def choose_model(
     model: Any, criterion: Callable[[Any, Any], Any], learners: Sequence[Any]
-) -> TrainedModel:
+) -> NumpyModel | TorchModel:
     """Return the model with its learners, of torch or of NumPy."""
     if not learners:
         raise ValueError("a trainer needs at least one learner, got none")
