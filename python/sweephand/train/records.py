@@ -158,22 +158,13 @@ class TakenStep(NamedTuple):
 
 
 class Observer:
-    """Follows a training run; each method does nothing unless a subclass defines it.
+    """Follows a training run; each method does nothing unless a subclass defines it."""
 
-    Attributes
-    ----------
-    part_norms_every : int
-        Steps between two of which it wants the norms of the gradients of sub-minibatches; 0:
-        never. It must be the same on all workers.
-    is_shared : bool
-        True if its state is the same on all workers, so that each restores that of the first.
-    shows_records : bool
-        True if the user sees its records; events that nobody shows are logged.
-    """
-
+    # Steps between two of which it wants the norms of the gradients of sub-minibatches, the
+    # same on all workers; 0: never.
     part_norms_every: int = 0
-    is_shared: ClassVar[bool] = False
-    shows_records: ClassVar[bool] = False
+    is_shared: ClassVar[bool] = False  # each worker restores the state of the first
+    shows_records: ClassVar[bool] = False  # events that nobody shows are logged
 
     def join(self, workers: Workers) -> bool:
         """Join the workers of a run; return False to observe nothing on this worker."""

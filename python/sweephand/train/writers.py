@@ -14,10 +14,11 @@ from sweephand.base.checks import check_path
 from sweephand.run.writing import to_json, writing
 from sweephand.train.records import Figures, PeriodicWriter, Record, tracker_figures
 
-_KNOWN = {
-    *("loss", "metric", "num_samples", "num_steps", "num_skipped", "num_minibatches"),
-    *("samples_per_second", "waiting"),
-}
+_COLUMNS = (
+    "kind", "step", "samples", "loss", "metric", "num_samples", "num_steps", "num_skipped",
+    "samples_per_second", "waiting", "num_minibatches", "gradient_noise_scale",
+)  # fmt: skip
+_KNOWN = {*_COLUMNS} - {"gradient_noise_scale"}
 _TITLES = {"summary": "Summary", "validation": "Validation", "test": "Test"}
 
 
@@ -182,12 +183,6 @@ class ProgressBar(ProgressPrinter):
         bar.start()
         bar.add_task("training", total=self._num_samples, text="")
         return bar
-
-
-_COLUMNS = (
-    "kind", "step", "samples", "loss", "metric", "num_samples", "num_steps", "num_skipped",
-    "samples_per_second", "waiting", "num_minibatches", "gradient_noise_scale",
-)  # fmt: skip
 
 
 class _FileWriter(PeriodicWriter):

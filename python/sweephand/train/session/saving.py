@@ -188,7 +188,7 @@ class Saving(Activity):
     def close(self) -> None:
         """Wait for the write in progress, logging a failure, and unlock the folder."""
         try:
-            self._written()
+            self._wait()
         except (OSError, StateError) as error:
             logger.error("%s", error)
         finally:
@@ -228,14 +228,8 @@ class Saving(Activity):
 
     def _wait(self) -> None:
         """Wait for the checkpoint that is being written, then do as `watch`."""
-        if (checkpoint := self._written()) is not None:
-            self.run.trainer.report("event", {"message": f"saved {checkpoint.folder}"})
-
-    def _written(self) -> Checkpoint | None:
-        """Return the checkpoint that was being written, if any, or raise why it failed."""
-        writing = self._writing
-        if writing is None:
-            return None
-        writing.exception()  # waits; after an interrupt of it `close` waits again
-        self._writing = None
-        return writing.result()
+        if (writing := self._writing) is not None:
+            writing.exception()  # waits; after an interrupt of it `close` waits again
+            self._writing = None
+            saved = writing.result().folder
+            self.run.trainer.report("event", {"message": f"saved {saved}"})

@@ -163,28 +163,12 @@ class Activity:
     It is due when progress has passed multiples of the frequency since it was done; and if it
     is final at the end, unless it was just done. An activity that a user gives to a session is
     bound to its run when the session is made.
-
-    Attributes
-    ----------
-    name : str
-        Its name in checkpoints; empty if they hold no place of it.
-    is_optional : bool
-        True if it may be missing in a checkpoint.
-    is_final : bool
-        True if it is done at the end of training, too.
-    is_after_checkpoint : bool
-        True if it is done after the checkpoint of its moment, not before.
-    every : Frequency
-    index : int
-        How many multiples were passed when it was last done.
-    ended : str or None
-        Why training is to end, if this activity asks for it.
     """
 
-    name: ClassVar[str] = ""
-    is_optional: ClassVar[bool] = False
-    is_final: ClassVar[bool] = False
-    is_after_checkpoint: ClassVar[bool] = False
+    name: ClassVar[str] = ""  # in checkpoints; empty if they hold no place of it
+    is_optional: ClassVar[bool] = False  # it may be missing in a checkpoint
+    is_final: ClassVar[bool] = False  # it is done at the end of training, too
+    is_after_checkpoint: ClassVar[bool] = False  # it is done after that of its moment
     run: TrainingRun
 
     def __init__(self, run: TrainingRun | None = None, frequency: Frequency = NEVER) -> None:
@@ -195,8 +179,8 @@ class Activity:
     def bind(self, run: TrainingRun) -> None:
         """Begin anew with a run, or raise ValueError if it does not fit."""
         self.run = run
-        self.index = 0
-        self.ended: str | None = None
+        self.index = 0  # how many multiples were passed when it was last done
+        self.ended: str | None = None  # why training is to end, if this activity asks for it
         self._done_at = 0  # in minibatches
 
     def prepare(self, snapshot: Snapshot) -> None:
@@ -288,27 +272,7 @@ class Activity:
 
 
 class TrainingRun:
-    """State of a session that an epoch or a trial changes.
-
-    Attributes
-    ----------
-    activities : list of Activity
-        What a session does between minibatches, in this order.
-    averages : dict
-        Averages of steps since the last "epoch", and since the last "summary".
-    size : int or None
-        Samples of a minibatch, once scaling has chosen them; before, ``sizes`` has them.
-    folder : Path or None
-        That of checkpoints.
-    accepted : int, Snapshot or None
-        The last accepted epoch: the number of its checkpoint, or a snapshot.
-    has_label_per_sequence : bool
-        True if the last minibatch had as many label samples as sequences.
-    validated : (int, float) or None
-        The step after which was validated last, and the loss.
-    first_rate : float
-        The learning rate of the first epoch; NaN before.
-    """
+    """State of a session that an epoch or a trial changes."""
 
     def __init__(
         self,
@@ -322,16 +286,17 @@ class TrainingRun:
         self.trainer = trainer
         self.source = source
         self.feed = feed
-        self.activities: list[Activity] = []
+        self.activities: list[Activity] = []  # what is done between minibatches, in this order
         self.averages = {"epoch": Averages(), "summary": Averages()}
         self.sizes = sizes
-        self.size: int | None = None
+        self.size: int | None = None  # of minibatches, once scaling has chosen it
         self.max_samples = max_samples
-        self.folder: Path | None = None
+        self.folder: Path | None = None  # that of checkpoints
+        # The last accepted epoch: the number of its checkpoint, or a snapshot.
         self.accepted: int | Snapshot | None = None
-        self.has_label_per_sequence = False
-        self.validated: tuple[int, float] | None = None
-        self.first_rate = math.nan
+        self.has_label_per_sequence = False  # as many label samples as sequences, the last time
+        self.validated: tuple[int, float] | None = None  # the last step and its loss
+        self.first_rate = math.nan  # that of the first epoch
         self._epoch = epoch
 
     def count(self, unit: FrequencyUnit) -> int:

@@ -74,23 +74,13 @@ class Workers:
 
     This class is a single worker; torch has a subclass for several. As a context it reports an
     error that leaves it to the other workers.
-
-    Attributes
-    ----------
-    num_partitions, partition_index : int
-        How many workers have data of their own, and which of them this is.
-    rank : int
-        Of this process: several that share a model have the same data, each its own rank.
-    counts : bool
-        True if its samples count: of processes with the same data one does.
-    maximum : callable or None
-        Returns the largest of each float over all workers; None where there is one.
     """
 
-    num_partitions = 1
-    partition_index = 0
-    rank = 0
-    counts = True
+    num_partitions = 1  # how many workers have data of their own
+    partition_index = 0  # which of them this is
+    rank = 0  # of this process: several may share a model and its data
+    counts = True  # of processes with the same data one does
+    # Returns the largest of each float over all workers; None where there is one.
     maximum: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
     def agree(
