@@ -20,7 +20,7 @@ _OF_LABELS = ("loss_mask", "parts", "label_weights")  # the names of streams bes
 _NOT_CARRIED = ("defines_mb_size", "broadcast", *_OF_LABELS)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, repr=False)
 class StreamDef:
     """Definition of one stream.
 
@@ -78,11 +78,11 @@ class StreamDef:
     """
 
     field: str | None = None
-    shape: int | tuple[int, ...] | None = None
+    shape: int | Sequence[int] | None = None
     is_sparse: bool = False
     dtype: DTypeLike | None = None
     defines_mb_size: bool = False
-    transforms: tuple[Transform, ...] = ()
+    transforms: Sequence[Transform] = ()
     broadcast: bool = False
     carried: bool = False
     decode: Decode | None = None
@@ -90,51 +90,25 @@ class StreamDef:
     parts: str | None = None
     label_weights: str | None = None
 
-    def __init__(
-        self,
-        field: str | None = None,
-        shape: int | Sequence[int] | None = None,
-        is_sparse: bool = False,
-        dtype: object = None,
-        defines_mb_size: bool = False,
-        transforms: Sequence[Transform] | None = (),
-        broadcast: bool = False,
-        carried: bool = False,
-        decode: Decode | None = None,
-        loss_mask: str | None = None,
-        parts: str | None = None,
-        label_weights: str | None = None,
-    ) -> None:
-        if field is not None and not isinstance(field, str):
-            raise TypeError(f"field must be the stream's name in the data, got {field!r:.60}")
-        # Elements are delivered in the byte order of this machine.
-        stored = None if dtype is None else as_dtype(dtype).newbyteorder("=")
-        values = {
-            "field": field,
-            "shape": None if shape is None else _shape_of(shape),
-            "is_sparse": check_flag("is_sparse", is_sparse),
-            "dtype": stored,
-            "defines_mb_size": check_flag("defines_mb_size", defines_mb_size),
-            "transforms": _transforms_of(transforms),
-            "broadcast": check_flag("broadcast", broadcast),
-            "carried": check_flag("carried", carried),
-            "decode": decode,
-            "loss_mask": loss_mask,
-            "parts": parts,
-            "label_weights": label_weights,
-        }
-        check_choice("decode", decode, None, *get_args(Decode))
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        for option, named in self.beside.items():
-            if not isinstance(named, str):
+    def __post_init__(self) -> None:
+        for option, named in {"field": self.field, **self.beside}.items():
+            if not (named is None or isinstance(named, str)):
                 raise TypeError(f"{option} is the name of a stream, got {named!r:.60}")
-        with_it = [name for name in _NOT_CARRIED if values[name]]
-        if carried and with_it:
+        for option in ("is_sparse", "defines_mb_size", "broadcast", "carried"):
+            check_flag(option, getattr(self, option))
+        check_choice("decode", self.decode, None, *get_args(Decode))
+        with_it = [name for name in _NOT_CARRIED if getattr(self, name)]
+        if self.carried and with_it:
             raise ValueError(
                 "a carried stream stands beside the samples of its sequence: leave out "
                 f"{' and '.join(with_it)}, or carried"
             )
+        # Elements are delivered in the byte order of this machine.
+        dtype = None if self.dtype is None else as_dtype(self.dtype).newbyteorder("=")
+        shape = None if self.shape is None else _shape_of(self.shape)
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "transforms", _transforms_of(self.transforms))
 
     @property
     def only_for(self) -> str:

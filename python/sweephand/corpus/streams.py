@@ -260,7 +260,7 @@ def choose_streams(streams: StreamsLike | None, guess: Callable[[], StreamDefs])
     else:
         raise TypeError(
             "streams must be StreamDefs(NAME=StreamDef(...)), a dict of StreamDef or a list of "
-            f"names, got {shown(streams)}"
+            f"names such as ['x'], got {shown(streams)}"
         )
     if not chosen:
         raise ValueError("give at least one stream; without streams= all that there are come")
