@@ -332,21 +332,15 @@ def _refuse_tail(file: SourceFile, begin: int, dtype: np.dtype[Any]) -> None:
 
 def _read_ends(file: SourceFile) -> NDArray[np.int64]:
     """Return the ends of documents, in tokens: bare u64 or an array, with or without the 0."""
-    dtype: np.dtype[Any] = np.dtype("<u8")
-    offset = 0
-    if has_magic(file):
-        header = read_row_header(file)
-        dtype, offset = header.dtype, header.offset
+    bare = NpyHeader((), np.dtype("<u8"), 0)
+    header = read_row_header(file) if has_magic(file) else bare
+    offset, dtype = header.offset, header.dtype
     _refuse_tail(file, offset, dtype)
     # One that is beyond any file becomes negative.
     ends = file.read(offset, file.size - offset).view(dtype).astype(np.int64)
-    wrong = np.flatnonzero(ends < np.append(0, ends[:-1])[: len(ends)])
-    if len(wrong):
-        raise DataError(
-            f"document {int(wrong[0])} ends before it begins, or beyond any file",
-            file.path,
-            offset + int(wrong[0]) * dtype.itemsize,
-        )
+    for row in np.flatnonzero(ends < np.append(0, ends[:-1])[: len(ends)])[:1].tolist():
+        reason = f"document {row} ends before it begins, or beyond any file"
+        raise DataError(reason, file.path, offset + row * dtype.itemsize)
     return ends[1:] if len(ends) and ends[0] == 0 else ends
 
 
