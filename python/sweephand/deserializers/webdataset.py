@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from io import BufferedReader
+from io import BytesIO
 from os import fsdecode
 from typing import Any
 
@@ -39,9 +39,9 @@ from sweephand.files.source_file import SourceFile
 _PICKLED = ("pkl", "pickle", "pyd", "pth", "pt")
 _BLOCK = 512
 _STEP_BYTES = 4 << 20  # of an archive, from one look at Ctrl-C to the next
-_GUESSED_SAMPLES = 16
-_GUESSED_BYTES = 4 << 20  # of a compressed archive
-_NO_LIMIT = 2**62
+_GUESSED = 16  # samples that show their fields
+_GUESSED_BYTES = 4 << 20  # of a compressed archive, or as many more as a whole sample takes
+_WHOLE = 2  # samples of which the first is whole
 _KEY = "__key__"
 _NUMBERS = ("cls", "cls2", "class", "count", "index", "inx")
 _JSON = re.compile(r"(?P<member>(?:.*\.)?json)\.(?P<key>.+)")
@@ -103,19 +103,23 @@ class WebDatasetDeserializer(RecordDeserializer):
     def guess_streams(self) -> StreamDefs:
         file = self.first_file
         compression = compression_of(file)
-        packed = compression is not None
-        content = self._contents.open(file, compression) if packed else None
-        with _walk(file, {}, content) as samples:
-            most = _GUESSED_BYTES if packed else _NO_LIMIT
-            try:
-                while samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED_SAMPLES:
-                    if samples.at > most and len(samples.keys) > 1:  # the first is whole
-                        break
-            except StaleError:
-                raise
-            except DataError:
-                if not samples.fields:
+        size, head = _GUESSED_BYTES, None
+        while True:
+            if compression is not None:  # as if the archive ended there
+                head = self._contents.head(file, compression, size)
+            with _walk(file, {}, head) as samples:
+                try:
+                    while samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED:
+                        pass
+                except StaleError:
                     raise
+                except DataError:
+                    if head and len(head) == size and len(samples.keys) < _WHOLE:
+                        size *= 4
+                        continue
+                    if not samples.fields:
+                        raise
+                break
         fields = [fsdecode(name) for name in samples.fields]
         self.left_out = {
             name: "it holds pickled objects, which are never loaded"
@@ -156,20 +160,19 @@ class WebDatasetDeserializer(RecordDeserializer):
 def _walk(
     file: SourceFile,
     heads: dict[str, int],
-    unpacked: BufferedReader | None = None,
+    head: bytes | None = None,
 ) -> Iterator[Any]:
-    """Open an archive for a walk over its headers, by few requests if it is remote."""
-    if isinstance(file, LocalFile) and unpacked is None:
+    """Open an archive, or what it begins with, for a walk over its headers."""
+    if isinstance(file, LocalFile) and head is None:
         source = _core.read.File(file.path, file.core_tag)
         yield _core.formats.TarSamples(source, heads)
         return
-    size = file.size if unpacked is None else _NO_LIMIT
-    with unpacked or open_to_scan(file) as stream:
+    size = file.size if head is None else len(head)
+    with open_to_scan(file) if head is None else BytesIO(head) as stream:
 
         def read_into(offset: int, out: memoryview) -> None:
             stream.seek(offset)
-            if stream.readinto(out) < len(out):
-                raise DataError("the archive ends without an end mark", file.path, offset)
+            stream.readinto(out)
 
         own = _core.read.CallbackBytes(file.path, size, read_into)
         yield _core.formats.TarSamples(own, heads)
