@@ -49,19 +49,6 @@ def test_several_folders_are_one_corpus(tmp_path: Path) -> None:
     assert ids[0] == "a/x.jsonl__0"
 
 
-def test_folders_of_keys_and_values_are_one_corpus(tmp_path: Path) -> None:
-    lines(tmp_path, "year=2023/month=1/part.jsonl", 2)
-    lines(tmp_path, "year=2024/month=2/part.jsonl", 3)
-    assert len(sizes(sh.open(tmp_path))) == 5
-
-
-def test_what_tells_of_data_is_passed_over(tmp_path: Path) -> None:
-    lines(tmp_path, "x.jsonl", 2)
-    (tmp_path / "README.md").write_text("# data")
-    (tmp_path / "LICENSE").write_text("free")
-    assert len(sizes(sh.open(tmp_path))) == 2
-
-
 def test_megatron_is_named_by_its_prefix(tmp_path: Path, call: Call) -> None:
     format_corpora.megatron(tmp_path, corpus_for(format_corpora.megatron))
     for path in tmp_path.iterdir():

@@ -25,12 +25,6 @@ def test_a_member_with_offsets_is_a_stream_of_sequences(tokens: Path) -> None:
     assert source.sequence_ids(0, 1) == ["tokens.npz__0"]
 
 
-def test_a_compressed_archive_is_served_too(tokens: Path, tmp_path: Path) -> None:
-    with np.load(tokens) as archive:
-        np.savez_compressed(tmp_path / "small.npz", **archive)
-    assert lengths_at(tmp_path / "small.npz") == np.diff(OFFSETS).tolist()
-
-
 def test_a_folder_has_a_stream_per_file(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(6))
     np.save(tmp_path / "a_offsets.npy", [0, 2, 6])

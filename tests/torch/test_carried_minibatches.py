@@ -38,12 +38,6 @@ def test_a_minibatch_becomes_a_dict_of_tensors(layout: sh.Layout) -> None:
     assert minibatch.torch()["label"].data_ptr() == minibatch["label"].values.ctypes.data
 
 
-def test_a_loss_over_labels_of_a_padded_layout_is_over_pairs() -> None:
-    minibatch = make_source(layout=sh.Padded()).next_minibatch(10)
-    labels = minibatch["label"].torch()
-    assert torch.nn.functional.mse_loss(torch.zeros(3), labels).item() == pytest.approx(5 / 3)
-
-
 def test_tensors_go_to_the_device_that_the_minibatch_was_asked_for() -> None:
     minibatch = make_source().next_minibatch(10, device="meta")
     assert {one.device.type for one in minibatch.torch().values()} == {"meta"}

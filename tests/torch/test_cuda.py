@@ -98,14 +98,13 @@ def test_torchs_loader_pins_what_it_hands_out(num_workers: int) -> None:
         assert torch.equal(there["tokens"].cpu(), minibatch["tokens"].torch())
 
 
-@pytest.mark.parametrize("causal", [True, False])
-def test_masks_of_packed_rows_hold_on_the_device(causal: bool) -> None:
+def test_masks_of_packed_rows_hold_on_the_device() -> None:
     minibatch = make_source(layout=sh.Packed(256)).next_minibatch(1024)
     torch.manual_seed(0)
     q, k, v = torch.randn(3, minibatch.num_rows, 2, 256, 64, device="cuda")
-    mask = sh.torch.attention_mask(minibatch, causal=causal, device="cuda")
+    mask = sh.torch.attention_mask(minibatch, device="cuda")
     wanted = scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    blocks = sh.torch.block_mask(minibatch, causal=causal, device="cuda")
+    blocks = sh.torch.block_mask(minibatch, device="cuda")
     found = torch.compile(flex_attention)(q, k, v, block_mask=blocks)
     is_there = torch.from_numpy(minibatch.segment_ids > 0).cuda()[:, None, :, None]
     torch.testing.assert_close(found * is_there, wanted * is_there, rtol=1e-2, atol=1e-2)

@@ -23,11 +23,10 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Stories:
 @pytest.fixture(scope="module")
 def agreed(stories: Stories) -> list[dict[str, Any]]:
     assert [rank.code for rank in stories["agree"]] == [0, 0]
-    return [rank.found for rank in stories["agree"]]
-
-
-def test_ranks_find_their_coordinates(agreed: list[dict[str, Any]]) -> None:
-    assert [rank["coordinate"] for rank in agreed] == [[2, 0], [2, 1]]
+    found = [rank.found for rank in stories["agree"]]
+    assert [rank["coordinate"] for rank in found] == [[2, 0], [2, 1]]
+    assert [rank["sums"] for rank in found] == [[[1.0, 1.0], True]] * 2
+    return found
 
 
 def test_sources_that_differ_are_found_before_the_first_step(
@@ -86,10 +85,6 @@ def test_all_stop_where_one_is_asked_to(agreed: list[dict[str, Any]]) -> None:
     source = make_source()
     whole = [source.next_minibatch(SIZE).num_samples for _ in range(3)]
     assert (steps, position, is_stopped) == (3, sum(whole), True)
-
-
-def test_small_sums_are_those_of_all(agreed: list[dict[str, Any]]) -> None:
-    assert [rank["sums"] for rank in agreed] == [[[1.0, 1.0], True]] * 2
 
 
 def test_a_rank_that_stalls_while_others_gather_is_named(stories: Stories) -> None:

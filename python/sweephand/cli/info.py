@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from sweephand.cli.options import (
     add_corpus,
-    delivered_once,
     limits_of,
     names_script,
     open_corpus,
@@ -39,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    corpus = delivered_once(open_corpus(arguments))
+    corpus = open_corpus(arguments, once=True)
     limits = limits_of(corpus, 1)
     with MinibatchSource(corpus, randomize=False, num_threads=0, **limits) as source:
         lengths = _lengths_of(source, screen)

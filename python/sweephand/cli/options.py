@@ -126,11 +126,14 @@ def add_layout(parser: argparse.ArgumentParser, default: str, by_default: str) -
     option(parser, "--layout NAME", str, help, default, choices=names)
 
 
-def open_corpus(arguments: argparse.Namespace) -> Deserializer:
-    """Return the corpus that a command line describes."""
+def open_corpus(arguments: argparse.Namespace, *, once: bool = False) -> Deserializer:
+    """Return the corpus that a command line describes.
+
+    With `once` a source of one sweep delivers every sequence once, of a mixture too.
+    """
     found = open_either(arguments, (Deserializer,))
     assert isinstance(found, Deserializer)
-    return found
+    return found.once() if once and isinstance(found, Mixture) else found
 
 
 def open_either(
@@ -180,11 +183,6 @@ def make_source(
         events=load(arguments.events) if arguments.events else None,
         **options,
     )
-
-
-def delivered_once(corpus: Deserializer) -> Deserializer:
-    """Return a corpus that delivers every sequence once in a source of one sweep."""
-    return corpus.once() if isinstance(corpus, Mixture) else corpus
 
 
 def limits_of(corpus: Deserializer, max_sweeps: int) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from sweephand.cli.options import (
     add_order,
     add_size,
     count,
-    delivered_once,
     make_source,
     minibatch_size,
     open_corpus,
@@ -93,7 +92,7 @@ class _Place:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    corpus, workers = delivered_once(open_corpus(arguments)), arguments.workers
+    corpus, workers = open_corpus(arguments, once=True), arguments.workers
     with make_source(corpus, arguments) as source:
         size = minibatch_size(arguments, source.timeline)
         checks = _check_maps(corpus, arguments, size)

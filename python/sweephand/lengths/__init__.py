@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -157,16 +158,10 @@ def plan_lengths(
     for name in (chosen, *aligned, *(layout.limits or {}), *costs_of_items(balance)):
         if name not in given:
             raise ValueError(f"{name!r} is none of the lengths: {', '.join(given)}")
-    sizes = _per_sequence(chosen, given[chosen], "iu", 1, 2**32 - 1, None).astype(np.uint32)
-    num_sequences = len(sizes)
-
-    def checked(name: str, values: ArrayLike, kinds: str, least: float, most: float) -> Any:
-        return _per_sequence(name, values, kinds, least, most, num_sequences)
-
+    sizes = _per_sequence(chosen, given[chosen], "iu", 1, 2**32 - 1).astype(np.uint32)
+    checked = partial(_per_sequence, wanted=len(sizes))
     counts = {
-        name: sizes
-        if name == chosen
-        else checked(name, own, "iu", 0, 2**32 - 1).astype(np.uint32)
+        name: checked(name, own, "iu", 0, 2**32 - 1).astype(np.uint32)
         for name, own in given.items()
     }
     labels = weights = None
@@ -299,7 +294,12 @@ def _columns(
 
 
 def _per_sequence(
-    name: str, values: ArrayLike, kinds: str, least: float, most: float, wanted: int | None
+    name: str,
+    values: ArrayLike,
+    kinds: str,
+    least: float,
+    most: float,
+    wanted: int | None = None,
 ) -> NDArray[Any]:
     """Return one number for each sequence; ValueError names the first that is out of range."""
     array = np.asarray(values)

@@ -62,9 +62,9 @@ class Loan:
     Attributes
     ----------
     tickets : ndarray of int64, shape (sequences, copies)
-        In the order of the timeline; -1 where a copy is not lent.
+        In the order of the timeline and of the minibatch; -1 where a copy is not lent.
     minibatch : Minibatch
-        The sequences in the order of the tickets.
+        The sequences.
 
     Examples
     --------
@@ -93,16 +93,10 @@ class Desk:
     Parameters
     ----------
     source : MinibatchSource
-        From now on it serves by the desk alone, and its position is that of the desk.
+        With a layout of whole sequences in order. From now on it serves by the desk alone, and
+        its position is that of the desk; RuntimeError is raised if it lends already.
     copies : int
         Tickets of each sequence, such as rollouts of a prompt.
-
-    Raises
-    ------
-    ValueError
-        If the layout of the source is not of whole sequences in order.
-    RuntimeError
-        If the source lends already, or is delivered by processes of a loader.
 
     Examples
     --------
