@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -90,8 +89,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         for name, (words, in_words) in _SHOWN.items()
     ]
     screen.table(["", "median", "min", "max"], rows)
-    facts: dict[str, Any] = {"size": size, "layout": arguments.layout}
-    return facts | figures | {"first_minibatch_seconds": first}
+    facts = {"size": size, "layout": arguments.layout, "first_minibatch_seconds": first}
+    return facts | figures
 
 
 def _repeat(work: Callable[[], object], wanted_seconds: float) -> tuple[int, float]:

@@ -8,12 +8,11 @@ for example:
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from sweephand.cli.options import (
     add_corpus,
     add_order,
-    add_size,
+    count,
     make_source,
     open_corpus,
     option,
@@ -31,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "id", metavar="ID", help="as info and trace show it, such as shard-0.parquet__17"
     )
     option(parser, "--sweep R", whole, "0 by default", 0)
-    add_size(parser, optional="say in which step, too")
+    option(parser, "--size M", count, "samples in a minibatch: say in which step, too")
     add_order(parser)
 
 
@@ -43,22 +42,18 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         step = None
         if arguments.size is not None:
             step = _step_at(source, arguments.size, time, screen)
-    facts: dict[str, Any] = {
+    sweep, size = arguments.sweep, arguments.size
+    shown = {"id": arguments.id, "sweep": in_count(sweep), "nominal time": in_count(time)}
+    if step is not None:
+        shown["step"] = f"{in_count(step)}, of {in_count(size)} samples each"
+    screen.facts(shown)
+    return {
         "id": arguments.id,
-        "sweep": arguments.sweep,
+        "sweep": sweep,
         "nominal_time": time,
-        "size": arguments.size,
+        "size": size,
         "step": step,
     }
-    shown = {
-        "id": arguments.id,
-        "sweep": in_count(arguments.sweep),
-        "nominal time": in_count(time),
-    }
-    if step is not None:
-        shown["step"] = f"{in_count(step)}, of {in_count(arguments.size)} samples each"
-    screen.facts(shown)
-    return facts
 
 
 def _step_at(source: MinibatchSource, size: int, time: int, screen: Screen) -> int:

@@ -104,19 +104,12 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     option(group, "--events FILE", str, "what happens on the timeline: see sweephand events")
 
 
-def add_size(
-    parser: argparse.ArgumentParser, *, required: bool = False, optional: str | None = None
-) -> None:
-    """Add the minibatch size: required, or optional for a purpose, or with a default."""
-    purpose = optional or f"by default {_SEQUENCES_PER_MINIBATCH} mean sequences"
-    which = "samples in a minibatch, over all workers"
-    option(
-        parser,
-        "--size M",
-        count,
-        which if required else f"{which}; {purpose}",
-        required=required,
-    )
+def add_size(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add the minibatch size, by default one that suits the corpus."""
+    help = "samples in a minibatch, over all workers"
+    if not required:
+        help += f"; by default {_SEQUENCES_PER_MINIBATCH} mean sequences"
+    option(parser, "--size M", count, help, required=required)
 
 
 def add_layout(parser: argparse.ArgumentParser, default: str, by_default: str) -> None:

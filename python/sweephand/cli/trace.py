@@ -68,7 +68,22 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "ids": minibatch.ids,
             "sizes": planned.sizes.tolist(),
         }
-    _show(facts, screen)
+    # A mixture has several sweeps.
+    sweep = "" if facts["corpus_positions"] else f", in sweep {facts['sweep']}"
+    begin, end = facts["nominal_time"], facts["next_time"]
+    shown = {} if facts["step"] is None else {"step": in_count(facts["step"])}
+    shown["nominal time"] = f"{in_count(begin)} to {in_count(end)}{sweep}"
+    for name, place in facts["corpus_positions"].items():
+        shown[f"begins in {name} at"] = in_count(place)
+    shown["sequences"] = in_count(facts["num_sequences"])
+    shown["samples"] = in_count(facts["num_samples"])
+    shown["digest"] = facts["digest"]
+    if facts["end_of_sweep"]:
+        shown["sweep"] = "ends in this step"
+    screen.facts(shown)
+    screen.heading("Sequences, in order")
+    rows = zip(facts["ids"], map(in_count, facts["sizes"]), strict=True)
+    screen.table(["id", "samples"], rows)
     return facts
 
 
@@ -82,26 +97,3 @@ def _time_of(source: MinibatchSource, size: int, step: int, screen: Screen) -> i
             time = planned.nominal_time + planned.global_num_samples
             advance(1)
     return time
-
-
-def _show(facts: dict[str, Any], screen: Screen) -> None:
-    # A mixture has several sweeps.
-    sweep = "" if facts["corpus_positions"] else f", in sweep {facts['sweep']}"
-    begin, end = facts["nominal_time"], facts["next_time"]
-    shown = {} if facts["step"] is None else {"step": in_count(facts["step"])}
-    shown |= {
-        "nominal time": f"{in_count(begin)} to {in_count(end)}{sweep}",
-        **{
-            f"begins in {name} at": in_count(place)
-            for name, place in facts["corpus_positions"].items()
-        },
-        "sequences": in_count(facts["num_sequences"]),
-        "samples": in_count(facts["num_samples"]),
-        "digest": facts["digest"],
-    }
-    if facts["end_of_sweep"]:
-        shown["sweep"] = "ends in this step"
-    screen.facts(shown)
-    screen.heading("Sequences, in order")
-    rows = zip(facts["ids"], map(in_count, facts["sizes"]), strict=True)
-    screen.table(["id", "samples"], rows)

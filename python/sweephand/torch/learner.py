@@ -168,13 +168,12 @@ class TorchLearner(Learner):
         check_keys("a learner", state, self.state_dict())
         with reading("a learner"):
             proportions = [check_number("a proportion", one) for one in state["proportions"]]
-            if len(proportions) != len(self._proportions):
+            count, found = len(self._proportions), len(proportions)
+            if count != found or not all(map(math.isfinite, proportions)):
                 raise ValueError(
-                    f"it has {len(proportions)} groups with rates of their own, here are "
-                    f"{len(self._proportions)}"
+                    f"it has the proportions {proportions} of rates of groups to the default, "
+                    f"wanted are {count} finite ones"
                 )
-            if not all(math.isfinite(one) for one in proportions):
-                raise ValueError(f"proportions must be finite, got {proportions}")
         super().load_state_dict(state)
         report_restored("the rates of groups to the default", proportions, self._proportions)
         self._proportions = proportions
@@ -201,9 +200,7 @@ class TorchLearner(Learner):
         for group, default in groups[len(self._proportions) :]:
             rate, default = float(group["lr"]), float(default)
             if default == 0 and rate != 0:
-                raise ValueError(
-                    "a default rate of 0 leaves a group's rate no proportion to it"
-                )
+                raise ValueError("a default rate of 0 leaves a group's rate no proportion")
             self._proportions.append(1.0 if rate == default else rate / default)
 
     def _write_rates(self, rate: float) -> None:

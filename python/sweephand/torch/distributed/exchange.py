@@ -102,7 +102,8 @@ class Exchange:
         is_late = "timed out" in str(error).lower()
         found = _in_time(lambda: self._ask(is_late))
         if found is None:  # the store is gone: what was heard before, or who had it
-            found = self._heard() or self._holder
+            heard = self._heard()
+            found = self._holder if heard is None else heard
         if isinstance(found, Exception):
             return self.known(found)
         who = (
