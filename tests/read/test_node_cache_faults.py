@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import extent
 from tests.read.cached_store import patient, tokens
 from tests.read.http_store import HttpStore
 from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run
@@ -17,7 +18,7 @@ from sweephand.files.node_cache import HEAD_BYTES, MARK, NodeTable
 
 __all__ = ["patient", "tokens"]  # fixtures
 
-KILLS = int(os.environ.get("SWEEPHAND_CACHE_KILLS", "20"))
+KILLS = int(os.environ.get("SWEEPHAND_CACHE_KILLS", "20" if extent.exhaustive else "8"))
 NUM_CHUNKS = 48
 ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
 
