@@ -76,7 +76,34 @@ def _mapped(stored: StoredCorpus, wanted: SequenceMap, opening: OpenContext) -> 
         has_results, expansion, counts = measure(opened, look)
         stored = replace(stored.keep(has_results), counts=counts)
     opened = replace(opened, stored=StoredStreams(stored))
-    reader = _reader(stored, opened, look, infos, expansion)
+    versions = [(0, wanted.version)]
+    versions += [(at, v) for at, name, v in opening.map_versions if name == wanted.name]
+    calls = []
+    for at, version in versions:
+        one = replace(opened, map=wanted.of_version(version))
+        opening.workers.check(one.map)
+        calls.append((at, one.call(None, look.form)))
+    reader = MappedReader(
+        streams=infos,
+        chunks=stored.chunk_starts if expansion is None else expansion.chunks(stored),
+        measure=lambda: stored.sizing if expansion is None else expansion.sizing(stored),
+        resident=stored.resident,
+        sample_bytes=stored.sample_bytes + look.sample_bytes,
+        is_parsed=any(reader.is_parsed for reader in stored.readers),
+        float_bytes=max(reader.float_bytes for reader in stored.readers),
+        sized_by_streams=all(reader.sized_by_streams for reader in stored.readers),
+        load_threads=stored.readers[0].load_threads,
+        holds_stored=stored.readers[0].holds_stored,
+        open_chunks=stored.open_chunks,
+        call_locks=[
+            *(call_lock for reader in stored.readers for call_lock in reader.call_locks),
+            opening.workers.call_lock,
+        ],
+        corpus=stored,
+        origins=None if expansion is None else expansion.origins,
+        make=MapRun(opened, look.form, expansion, calls).make,
+        ledger=opening.ledger,
+    )
     return stored.read_by([reader]) if expansion is None else expansion.corpus(stored, reader)
 
 
@@ -87,47 +114,6 @@ def check_name(stored: Corpus, name: str) -> None:
             f"there are two maps or filters of the name {name!r}, on which keys depend: give "
             "one of them another by name="
         )
-
-
-def _reader(
-    corpus: StoredCorpus,
-    opened: OpenedMap,
-    look: FirstLook,
-    streams: list[StreamInfo],
-    expansion: Expansion | None,
-) -> MappedReader:
-    first, opening = corpus.readers[0], opened.opening
-    versions = [(0, opened.map.version)]
-    versions += [(at, v) for at, name, v in opening.map_versions if name == opened.map.name]
-    calls = []
-    for at, version in versions:
-        one = replace(opened, map=opened.map.of_version(version))
-        opening.workers.check(one.map)
-        calls.append((at, one.call(None, look.form)))
-    run = MapRun(opened, look.form, expansion, calls)
-    return MappedReader(
-        streams=streams,
-        chunks=corpus.chunk_starts if expansion is None else expansion.chunks(corpus),
-        measure=(
-            (lambda: corpus.sizing) if expansion is None else (lambda: expansion.sizing(corpus))
-        ),
-        resident=corpus.resident,
-        sample_bytes=corpus.sample_bytes + look.sample_bytes,
-        is_parsed=any(reader.is_parsed for reader in corpus.readers),
-        float_bytes=max(reader.float_bytes for reader in corpus.readers),
-        sized_by_streams=all(reader.sized_by_streams for reader in corpus.readers),
-        load_threads=first.load_threads,
-        holds_stored=first.holds_stored,
-        open_chunks=first.open_chunks,
-        call_locks=[
-            *(call_lock for reader in corpus.readers for call_lock in reader.call_locks),
-            opening.workers.call_lock,
-        ],
-        corpus=corpus,
-        origins=None if expansion is None else expansion.origins,
-        make=run.make,
-        ledger=opening.ledger,
-    )
 
 
 @dataclass(frozen=True)

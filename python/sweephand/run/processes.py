@@ -137,9 +137,7 @@ class ForkServer:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-                with contextlib.suppress(
-                    subprocess.TimeoutExpired
-                ):  # one that waits for a disk
+                with contextlib.suppress(subprocess.TimeoutExpired):  # it waits for a disk
                     process.wait(_END_SECONDS)
 
     def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
