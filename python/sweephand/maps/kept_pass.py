@@ -99,29 +99,22 @@ class KeptPass:
     @contextmanager
     def alone(self) -> Iterator[Path | None]:
         """Have one process at a time make them; yields their place, None if there is none."""
-        place = self._place_to_write()
+        owners = trusted_owners(self._files[0]) if self._files else set()
         with ExitStack() as stack:
-            try:
-                if place is not None:
+            found = None
+            for place in places_to_write(self._places, owners):
+                with suppress(OSError):  # not writable, or of a file system without locks
+                    place.parent.mkdir(parents=True, exist_ok=True)
                     stack.enter_context(held(place.with_name(f"{place.name}.lock")))
-            except OSError:  # of a file system without locks
-                place = None
-            yield place
+                    found = place
+                    break
+            yield found
 
     def begun(self, place: Path | None) -> MeasuredSizes:
         """Begin to measure, or go on where a pass over these files was stopped."""
         subject = to_json([self._meaning, describe_files(self._files)])
         path = None if place is None else place.with_name(f"{place.name}.part")
         return MeasuredSizes(path, digest_of(subject).encode())
-
-    def _place_to_write(self) -> Path | None:
-        for path in self._places:
-            if places_to_write([path], trusted_owners(self._files[0])):
-                with suppress(OSError):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    if os.access(path.parent, os.W_OK):
-                        return path
-        return None
 
 
 def batches(

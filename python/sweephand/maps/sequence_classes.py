@@ -130,9 +130,6 @@ class TextClasses(KnownMap):
             )
         return self._numbers[name]
 
-    def __repr__(self) -> str:
-        return f"classes({self.stream!r})"
-
 
 def classes(stream: str, names: Sequence[str] | None = None) -> TextClasses:
     """Return a map that makes numbers of texts, such as labels, for `Deserializer.map`.

@@ -83,11 +83,11 @@ class SequenceMap:
 
     def of_version(self, version: int) -> SequenceMap:
         """Return the map of a version; ValueError if there is none."""
-        for one in (self, *self.versions):
-            if one.version == version:
-                return replace(one, versions=())
-        known = ", ".join(str(one.version) for one in (self, *self.versions))
-        raise ValueError(f"{self} has no version {version}, only {known}: give it by versions=")
+        known = {one.version: one for one in (self, *self.versions)}
+        if version in known:
+            return replace(known[version], versions=())
+        told = ", ".join(map(str, known))
+        raise ValueError(f"{self} has no version {version}, only {told}: give it by versions=")
 
 
 def make_map(

@@ -219,8 +219,7 @@ class MapWorkers:
     def run_first(self, task: Any) -> Any:
         """Map the first sequences: by a worker if that can be given up, else here."""
         if self.num_workers and (self.kind == "processes" or self.limit is not None):
-            pool = self._pool("processes" if self.kind == "processes" else "threads")
-            return pool.run([task])[0]
+            return self._pool(self.kind or "threads").run([task])[0]
         return _carry_out(self.call_lock, task)
 
     def stats(self) -> dict[str, float]:
@@ -228,14 +227,14 @@ class MapWorkers:
         if not self._has_maps:
             return {}
         paces = list(self._paces.values())
-        calls, seconds, watched, locked = (
-            sum(getattr(one, name) for one in paces)
-            for name in ("calls", "seconds", "watched", "locked")
-        )
+
+        def total(name: str) -> float:
+            return float(sum(getattr(one, name) for one in paces))
+
         return {
             **{f"mapped_by_{way}": number for way, number in self._mapped.items()},
-            "map_seconds": seconds / max(1, calls),
-            "map_locked": locked / watched if watched else 0.0,
+            "map_seconds": total("seconds") / max(1, total("calls")),
+            "map_locked": total("locked") / (total("watched") or 1.0),
         }
 
     def close(self) -> None:
