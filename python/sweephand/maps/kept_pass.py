@@ -112,8 +112,10 @@ class KeptPass:
 
     def begun(self, place: Path | None) -> MeasuredSizes:
         """Begin to measure, or go on where a pass over these files was stopped."""
+        if place is None:
+            return MeasuredSizes(None, b"")
         subject = to_json([self._meaning, describe_files(self._files)])
-        path = None if place is None else place.with_name(f"{place.name}.part")
+        path = place.with_name(f"{place.name}.part")
         return MeasuredSizes(path, digest_of(subject).encode())
 
 
