@@ -70,19 +70,3 @@ def test_figures_that_json_lacks_are_null(
     )
     answer = call("info", tokens, "--json")
     assert strict(answer.out) == {"ok": True, "a": [None, {"b": [None, 1.5]}]}
-
-
-def test_warnings_are_a_line_on_standard_error(
-    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def warned(*_: object) -> dict[str, object]:
-        import warnings
-
-        warnings.simplefilter("always")
-        warnings.warn("the index cannot be kept", RuntimeWarning, stacklevel=2)
-        return {"ok": True}
-
-    monkeypatch.setattr("sweephand.cli.info.run", warned)
-    answer = call("info", tokens, "--json")
-    assert answer.facts == {"ok": True}
-    assert answer.err == "warning: the index cannot be kept\n"

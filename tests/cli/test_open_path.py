@@ -74,11 +74,6 @@ def test_an_archive_that_is_cut_or_flipped_is_an_error_or_the_same(tmp_path: Pat
     assert num_refused > len(damaged) // 2
 
 
-def test_a_stream_may_have_any_name(tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", **{"self": np.arange(3), "a b": np.ones(3)})
-    assert list(sh.MinibatchSource(sh.open(tmp_path / "x.npz")).streams) == ["self", "a b"]
-
-
 def test_streams_may_be_declared(tokens: Path, tmp_path: Path) -> None:
     streams = sh.StreamDefs(y=sh.StreamDef(field="label"))
     assert list(sh.MinibatchSource(sh.open(tokens, streams)).streams) == ["y"]

@@ -244,15 +244,6 @@ def fails_at_the_third(minibatch: sh.Minibatch) -> list[int]:
     return values_of(minibatch)
 
 
-def test_no_more_than_one_process_reads() -> None:
-    dataset = sh.torch.IterableDataset(make_source(), 16, to_item=pid_of)
-    assert len(set(sh.torch.DataLoader(dataset, num_workers=3))) == 1
-
-
-def pid_of(minibatch: sh.Minibatch) -> int:
-    return os.getpid()
-
-
 def test_a_source_travels_by_pickle_with_its_place(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(20))
     mapped = sh.MinibatchSource(sh.NpyDeserializer({"x": tmp_path / "x.npy"}), max_sweeps=1)
