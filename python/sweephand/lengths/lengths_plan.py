@@ -165,7 +165,10 @@ class LengthsPlan:
         partition_index: int = 0,
         step: int = 0,
     ) -> Iterator[LengthsMinibatch]:
-        """Iterate over the micro-batches of a worker, laid out.
+        """Iterate over the micro-batches of a worker in an optimizer step, laid out.
+
+        ValueError is raised if a stream has not the planned lengths, or lacks a sequence:
+        naming its index.
 
         Parameters
         ----------
@@ -175,28 +178,19 @@ class LengthsPlan:
         definitions : StreamDefs, dict of StreamDef or list of str, optional
             As `ArrayDeserializer` takes them. With a loss mask or parts and without
             ``num_labels=`` of the plan, the data are wanted of all workers, to count labels.
-        partition_index, step : int
-            The worker, and the optimizer step.
-
-        Raises
-        ------
-        ValueError
-            If a stream has not the planned lengths, or lacks a sequence: naming its index.
         """
         return _deliver(self, data, definitions, partition_index, step)
 
     def put_back(
         self, values: Mapping[int, Any], partition_index: int = 0, step: int = 0
     ) -> list[Any]:
-        """Return results of micro-batches per sequence, in the order of arrival.
+        """Return results of a worker's micro-batches per sequence, in the order of arrival.
 
         Parameters
         ----------
         values : dict
             Number of a micro-batch to its results: of every cell, (rows, row length, ...); of
             every sample, as `MinibatchData.values`; or of every sequence of it.
-        partition_index, step : int
-            The worker and the step that they are of.
 
         Returns
         -------

@@ -33,9 +33,7 @@ class ExactMasters(Optimizer):
     lacks are kept in the optimizer's state, as ``"master_bits"``: parameter and master take 4
     bytes instead of 6. Masters exist only in a step, for a piece of the parameters at a time.
     What others write into a parameter moves its master by as much, to half a unit of bfloat16.
-
-    It goes wherever a torch optimizer does: into `StepGuard`, `Learner` and schedulers, with
-    sharded parameters, and is saved and loaded like one.
+    It goes wherever a torch optimizer does, with sharded parameters too.
 
     Parameters
     ----------

@@ -130,11 +130,7 @@ class TorchLearner(Learner):
         return self.step(num_samples, sweeps_ended)
 
     def step(self, num_samples: int, sweeps_ended: int = 0) -> StepResult | None:
-        """Take a step with the mean gradients that the parameters hold.
-
-        A loss that was divided by the number of samples leaves such gradients. Parameters,
-        results and errors are those of `update`.
-        """
+        """Take a step with the mean gradients that the parameters hold, else as `update`."""
         check_counts(num_samples, sweeps_ended)
         if self.pace.schedule is not None:
             self._write_rates(self.pace.rate(num_samples))
@@ -144,10 +140,7 @@ class TorchLearner(Learner):
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return clocks and rates as JSON can hold them.
-
-        The states of the optimizer and of its guard are their own.
-        """
+        """Return clocks and rates as JSON; optimizer and guard have states of their own."""
         return super().state_dict() | {"proportions": list(self._proportions)}
 
     def keep_hyperparameters(self, state: dict[str, Any]) -> None:
