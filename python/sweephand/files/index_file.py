@@ -189,7 +189,7 @@ def trusted_owners(file: SourceFile) -> set[int]:
 
 def describe_files(files: Sequence[SourceFile]) -> list[Described]:
     """Return names, sizes and tags of files; paths for those outside the first's folder."""
-    begin = begin_of(files[0])
+    begin = begin_of(files[0]) if files else ""
     return [
         (file.name if file.path == begin + file.name else file.path, file.size, file.tag)
         for file in files
@@ -202,7 +202,7 @@ def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
     few = [in_few_bytes(scan.arrays) for scan in scans]
     joined = {name: np.concatenate([one.kept[name] for one in few]) for name in few[0]}
     return Index(
-        describe_files(files) if files else (),
+        describe_files(files),
         [scan.facts for scan in scans],
         IndexArrays(joined, few[0].dtypes) if len(few) > 1 else few[0],
         {name: np.cumsum([0, *own], dtype=np.int64) for name, own in counts.items()},
