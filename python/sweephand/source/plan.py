@@ -285,11 +285,6 @@ class Plan:
             )
 
     @property
-    def repeats_mixture(self) -> bool:
-        """True if the corpora of a mixture repeat: it has no sweep."""
-        return self.corpus.at_end == "repeat"
-
-    @property
     def sweep_samples(self) -> int:
         """Samples of one sweep; of a mixture those of all corpora."""
         return self.corpus.core.num_samples
@@ -339,7 +334,7 @@ class Plan:
         is_sweep = isinstance(given, Integral) and given == FULL_DATA_SWEEP
         if not is_sweep:
             check_int("minibatch_size_in_samples", size, 1, 2**63)
-        elif self.repeats_mixture:
+        elif self.corpus.at_end == "repeat":
             raise ValueError("a mixture that repeats has no sweep: give a number of samples")
         memory_limit = self.options.memory_limit
         if memory_limit is not None and (needed := self.memory_bound(size)) > memory_limit:

@@ -328,7 +328,7 @@ class _Deriver:
         """Return the plan and the content of a receipt; ValueError of an invalid request."""
         samples, crosses_sweeps = receipt.asked
         is_of_one_sweep = samples == TO_SWEEP_END or not crosses_sweeps
-        if not is_of_one_sweep or self._plan.repeats_mixture:
+        if not is_of_one_sweep or self._plan.corpus.at_end == "repeat":
             at_most = min(samples, self._plan.limit - receipt.begin)
             if at_most > _MOST_DERIVED:
                 raise ValueError(f"{at_most} samples, whose plan would take for ever")
