@@ -30,15 +30,9 @@ ROWS: list[dict[str, Any]] = [
 FIELDS = {"c": "s.b.c", "t": "s.b.t", "n": "s.n", "f": "d.e.f", "y": "s.b.x.y", "p": "plain"}
 STREAMS = sh.StreamDefs({name: sh.StreamDef(field=field) for name, field in FIELDS.items()})
 WANTED = [
-    {
-        "c": list(range(n + 1)),
-        "t": [f"é{n}".encode()],
-        "n": [10 * n],
-        "f": [n / 2],
-        "y": [n],
-        "p": [n],
-    }
+    dict(zip(FIELDS, [list(range(n + 1)), [f"é{n}".encode()], *values], strict=True))
     for n in range(7)
+    for values in [([10 * n], [n / 2], [n], [n])]
 ]
 
 
@@ -78,9 +72,7 @@ def items(folder: Path, streams: Any) -> sh.Deserializer:
 
 
 Make = Callable[[Path, Any], sh.Deserializer]
-FORMATS: list[Make] = [
-    *(parquet, arrow_table, jsonl, webdataset, items),
-]
+FORMATS: list[Make] = [parquet, arrow_table, jsonl, webdataset, items]
 
 
 @pytest.mark.parametrize("make", FORMATS)

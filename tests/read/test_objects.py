@@ -62,13 +62,7 @@ def in_webdataset(folder: Path, rows: list[dict[str, Any]]) -> Any:
     return sh.WebDatasetDeserializer(folder / "c.tar", streams)
 
 
-FORMATS = [
-    in_jsonl,
-    in_parquet,
-    in_arrow,
-    in_map,
-    in_webdataset,
-]
+FORMATS = [in_jsonl, in_parquet, in_arrow, in_map, in_webdataset]
 Make = Callable[[Path, list[dict[str, Any]]], Any]
 
 

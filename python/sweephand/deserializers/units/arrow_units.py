@@ -88,7 +88,11 @@ def convert(
         return column_of_values(_without_filled(_python_values(array)))
     if isinstance(array.type, pa.FixedShapeTensorType):
         return _convert_tensors(array, shape, dtype)
-    array, shape = _as_lists(array, shape)
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType) and _HF_ARRAY.fullmatch(kind.extension_name):
+        # Their first extent is None where it differs: then a row is a sequence.
+        own = tuple(kind.shape[1:] if kind.shape[0] is None else kind.shape)
+        array, shape = array.storage, own if shape is None else shape
     arrays, offsets = [_storage(array)], []
     while _is_list(arrays[-1].type):
         begins, child = _open_list(arrays[-1])
@@ -233,20 +237,6 @@ def _is_list(kind: Any) -> bool:
 
 def _is_bytes(kind: Any) -> bool:
     return any(getattr(pa.types, f"is_{one}")(kind) for one in _BYTES)
-
-
-def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int, ...] | None]:
-    """Return Hugging Face's ``Array2D`` to ``Array5D`` as the lists that they are stored as.
-
-    The type tells the shape, whose first extent is None where it differs from row to row: then
-    a row is a sequence.
-    """
-    kind = array.type
-    if isinstance(kind, pa.BaseExtensionType) and _HF_ARRAY.fullmatch(kind.extension_name):
-        stored = tuple(kind.shape)
-        own = stored[1:] if stored[0] is None else stored
-        return array.storage, own if shape is None else shape
-    return array, shape
 
 
 def _storage(array: Any) -> Any:
