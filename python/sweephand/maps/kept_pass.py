@@ -206,6 +206,7 @@ class MeasuredSizes:
         file.truncate(end)
         if end == 0:
             file.write(pack_block(subject, b""))
+            file.flush()
 
     def _note(self, words: NDArray[np.uint32]) -> None:
         several, count = words[:2].tolist()
