@@ -40,13 +40,17 @@ def nesterov(w: F32, g: F32, rate: f32, decay: f32, state: dict) -> F32:
     return decay * w - rate * (f32(0.9) * state["v"] + f32(1 - 0.9) * g)
 
 
-def adam(w: F32, g: F32, rate: f32, decay: f32, state: dict) -> F32:
+def adam(
+    w: F32, g: F32, rate: f32, decay: f32, state: dict,
+    betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+) -> F32:  # fmt: skip
+    first, second = betas
     state["t"] = state.get("t", 0) + 1
-    state["m"] = f32(0.9) * state.get("m", np.zeros_like(w)) + f32(1 - 0.9) * g
-    state["v"] = f32(0.999) * state.get("v", np.zeros_like(w)) + f32(1 - 0.999) * g * g
-    corrected = f32(float(rate) / (1 - 0.9 ** state["t"]))
-    root = np.sqrt(state["v"]) * f32(1 / math.sqrt(1 - 0.999 ** state["t"]))
-    return decay * w - corrected * (state["m"] / (root + f32(1e-8)))
+    state["m"] = f32(first) * state.get("m", np.zeros_like(w)) + f32(1 - first) * g
+    state["v"] = f32(second) * state.get("v", np.zeros_like(w)) + f32(1 - second) * g * g
+    corrected = f32(float(rate) / (1 - first ** state["t"]))
+    root = np.sqrt(state["v"]) * f32(1 / math.sqrt(1 - second ** state["t"]))
+    return decay * w - corrected * (state["m"] / (root + f32(eps)))
 
 
 RULES = [
@@ -80,6 +84,16 @@ def test_an_update_is_the_formula_in_float32(
         mean = sums / f32(num_samples)
         expected = oracle(expected, mean, f32(0.01), f32(1 - 0.01 * 0.1), state)
         assert np.array_equal(weights, expected)
+
+
+def test_other_constants_of_adam_are_those_of_its_formula() -> None:
+    constants: dict[str, Any] = {"betas": (0.5, 0.875), "eps": 1e-3}
+    weights, state = np.ones(3, np.float32), {}
+    expected, learner = weights.copy(), sh.numpy.Adam([weights], 0.5, **constants)
+    for gradient in (np.float32([1, -2, 3]), np.float32([0.1, 0.2, -5])):
+        learner.update([gradient], 1)
+        expected = adam(expected, gradient, f32(0.5), f32(1), state, **constants)
+    np.testing.assert_allclose(weights, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [rule[0] for rule in RULES])

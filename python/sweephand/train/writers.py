@@ -234,9 +234,8 @@ class JSONLProgressWriter(_FileWriter):
 class CSVProgressWriter(_FileWriter):
     """Append every record of averages to a CSV table.
 
-    Its columns are kind, step, samples, and the figures of `Record` from loss to
-    gradient_noise_scale; missing ones are empty. Changes, events and figures of other names are
-    left to a `JSONLProgressWriter`.
+    It has no changes, events and figures of names that are not known: a `JSONLProgressWriter`
+    has. Missing figures are empty.
 
     Parameters
     ----------

@@ -281,12 +281,11 @@ class MomentumSGD(ArrayLearner):
     """Gradient descent with momentum: ``v = b * v + c * g``, ``w -= rate * v``.
 
     Here g is the mean gradient, b the momentum of the minibatch, and c is 1 - b with unit gain,
-    so that the length of a step does not grow with the momentum, else 1.
+    so that the length of a step does not grow with the momentum, else 1. See `Learner` for the
+    other parameters.
 
     Parameters
     ----------
-    params, lr_schedule, **options
-        As for `Learner`.
     momentum : float or Schedule
         A number is the momentum of a minibatch of any size.
     unit_gain : bool
@@ -322,8 +321,6 @@ class Adam(ArrayLearner):
 
     Parameters
     ----------
-    params, lr_schedule, **options
-        As for `Learner`.
     betas : (float or Schedule, float or Schedule)
         The decays b1 and b2; a number is the decay of a minibatch of any size.
     eps : float

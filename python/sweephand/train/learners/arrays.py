@@ -51,8 +51,7 @@ class Findings:
     num_elements: int  # elements of all gradients
     nan: Counts  # how many elements are NaN
     inf: Counts
-    # how many elements are too small: zero or subnormal as a float16 before unscaling, or zero
-    # after it
+    # zero or subnormal as a float16 before unscaling, or zero after it
     small: Counts
     norms: Sequence[float] | NDArray[np.float64]  # Euclidean
 
@@ -137,9 +136,8 @@ def _is_there_any(counts: Counts) -> bool:
 class LearnedArrays:
     """Parameters that are updated in place, with moments that begin with zeros.
 
-    The weights of a parameter are the array itself, or for one of float16 a float32 array of
-    which it is the rounded image. For one of bfloat16 they are float32 masters too, rounded
-    half up, of which only the 16 bits are kept that the parameter lacks.
+    Those of float16 are the rounded image of float32 weights; of bfloat16, rounded half up, of
+    which only the 16 bits are kept that the parameter lacks.
     """
 
     def __init__(

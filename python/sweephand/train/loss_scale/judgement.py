@@ -240,8 +240,7 @@ class StepResult:
     def num_nan(self) -> int:
         """Elements of this worker's gradients that are NaN.
 
-        On an accelerator they are counted when this is first read: at least one for each such
-        gradient that is not there any more.
+        On an accelerator at least one for each such gradient that is not there any more.
         """
         return self._findings.num_nan
 
@@ -280,10 +279,7 @@ def explain(result: StepResult, numbers: StepNumbers, *, is_scaled: bool) -> str
 
 
 class HostNumbers:
-    """The numbers of a run as floats, and the arithmetic with them.
-
-    Judgements are written once for floats and tensors, by what this class can do.
-    """
+    """The numbers of a run as floats, and the arithmetic of judgements, as for tensors."""
 
     is_far = False  # its numbers are on a device, whose reader waits
 
@@ -340,11 +336,7 @@ class HostNumbers:
 def advance(
     rule: ScaleSettings, now: StepNumbers, cause: Number, on: HostNumbers
 ) -> StepNumbers:
-    """Count one step, and move the scale.
-
-    An outlier, whose gradients are finite, says nothing about the scale. A NaN loss starts the
-    count again, but no scale cures it.
-    """
+    """Count one step, and move the scale, of which outliers and NaN losses say nothing."""
     if not rule.dynamic:
         return now
     where = on.where
@@ -512,8 +504,7 @@ def guard_state(judge: Judge, numbers: StepNumbers) -> dict[str, Any]:
 def read_guard_state(judge: Judge, state: Mapping[str, Any]) -> StepNumbers:
     """Return the numbers of a state, or raise StateError.
 
-    The settings stay as they are, and so does a fixed scale; a dynamic one is brought between
-    its bounds. Statistics that the state lacks start afresh.
+    A fixed scale stays, a dynamic one is brought between its bounds.
     """
     check_keys("a loss scale", state, ("scale", "settings", *COUNTS))
     first, rule = judge.first(), judge.settings

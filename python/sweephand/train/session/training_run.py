@@ -444,10 +444,7 @@ class TrainingRun:
             self.restore(before)
 
 
-SOURCE = (
-    "is_infinite", "num_samples_per_sweep", "current_position", "plan", "next_minibatch",
-    "get_checkpoint_state", "restore_from_checkpoint",
-)  # fmt: skip
+SOURCE = ("plan", "next_minibatch", "current_position", "get_checkpoint_state")
 
 
 def check_source(name: str, value: Any) -> None:

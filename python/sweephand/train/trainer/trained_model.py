@@ -51,10 +51,8 @@ Shape: TypeAlias = tuple[int, ...]
 class LossPlaces(NamedTuple):
     """Places of the losses of a minibatch."""
 
-    # the stream that has a loss for each sample or cell; None: a loss for each sequence
-    data: MinibatchData | None = None
-    # columns of the cells in its dense array; None: a loss for each of its samples
-    width: int | None = None
+    data: MinibatchData | None = None  # with a loss for each sample or cell; None: a sequence
+    width: int | None = None  # columns of the cells; None: a loss for each sample
 
 
 def find_losses(minibatch: Minibatch, shape: Shape, wanted: str) -> LossPlaces:
@@ -117,14 +115,11 @@ Data: TypeAlias = Mapping[Any, Any]  # a minibatch: its streams by name
 class Outcome(NamedTuple):
     """The outcome of one step."""
 
-    # Sums over the label samples of all workers. On an accelerator they are still on their way,
-    # and `float` waits for them. The metric is None if the criterion has none.
+    # Sums over the label samples of all workers; `float` waits for those of an accelerator.
     loss: SupportsFloat
     metric: SupportsFloat | None
-    # what became of it, for each learner; None without a loss scale
-    results: list[StepResult | None]
-    # What the criterion returned for each part of this worker's share: their sum, or one for
-    # each sequence or token. `numpy.asarray` waits for those of an accelerator.
+    results: list[StepResult | None]  # for each learner; None without a guard
+    # What the criterion returned for each part; `numpy.asarray` waits for an accelerator's.
     losses: Sequence[tuple[Data, Any]] = ()
     norms: PartNorms | None = None  # of the gradients of all parts, if they were asked for
 

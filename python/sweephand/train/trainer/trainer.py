@@ -90,12 +90,6 @@ class Trainer:
         Objects to save and restore with every checkpoint: generators of NumPy,
         and objects with ``state_dict`` and ``load_state_dict`` whose state JSON can hold.
 
-    Raises
-    ------
-    ValueError
-        If the learners do not cover the parameters, or cover one twice, or norms of gradients
-        that an observer wants cannot be measured.
-
     Examples
     --------
     >>> import numpy as np, sweephand as sh
@@ -507,9 +501,8 @@ def split(
 ) -> Sequence[Mapping[Any, Any]]:
     """Cut a minibatch of a source into parts whose numbers of rows differ by at most one.
 
-    Where there are fewer rows than parts, there is a part for each of them, and if padded,
-    empty parts after them. Their arrays share the memory of the whole. TypeError is raised if
-    it is no minibatch of a source, or its rows go on in the next minibatch.
+    There is no part without a row, but if padded at the end. Their arrays share the memory of
+    the whole. TypeError is raised if it cannot be cut.
     """
     if num_parts == 1:
         return [minibatch]
