@@ -318,6 +318,7 @@ class Adam(ArrayLearner):
 
     ``m = b1 * m + (1 - b1) * g`` and ``v = b2 * v + (1 - b2) * g * g`` for the mean gradient g;
     with m' and v' corrected for their start at 0, ``w -= rate * m' / (sqrt(v') + eps)``.
+    See `Learner` for the other parameters.
 
     Parameters
     ----------
