@@ -185,36 +185,47 @@ def test_an_event_ends_an_iteration_of_processes_and_holds_in_the_next() -> None
     assert sorted([*seen, *rest, banned]) == list(range(40))
 
 
-def test_processes_that_nobody_counts_are_refused() -> None:
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+def test_processes_that_nobody_counts_are_refused(kind: type[DataLoader[Any]]) -> None:
     dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
     with pytest.raises(RuntimeError, match=r"take sh\.torch\.DataLoader"):
-        list(DataLoader(dataset, batch_size=None, num_workers=1))
+        list(kind(dataset, batch_size=None, num_workers=1))
 
 
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_loaders_that_would_stack_minibatches_are_refused(batch_size: int) -> None:
+def test_loaders_that_would_stack_minibatches_are_refused(
+    kind: type[DataLoader[Any]], batch_size: int
+) -> None:
     dataset = sh.torch.IterableDataset(make_source(), 16)
     with pytest.raises(TypeError, match=r"batch_size=None.*get_train_dataloader"):
-        next(iter(DataLoader(dataset, batch_size=batch_size)))
+        next(iter(kind(dataset, batch_size=batch_size)))
 
 
-def test_a_loader_that_keeps_states_of_its_own_is_refused() -> None:
-    loader = StatefulDataLoader(sh.torch.IterableDataset(make_source(), 16), batch_size=None)
-    next(items := iter(loader))
-    with pytest.raises(RuntimeError, match=r"of sh\.torch\.DataLoader, says"):
-        loader.state_dict()
-    del items
-
-
-def test_torchs_loader_without_processes_goes_on() -> None:
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+def test_any_loader_without_processes_goes_on(kind: type[DataLoader[Any]]) -> None:
     source = make_source()
     dataset = sh.torch.IterableDataset(source, 16, to_item=values_of)
-    loader = DataLoader(dataset, batch_size=None)
+    loader = kind(dataset, batch_size=None)
     seen = list(islice(loader, 3))
     assert source.state_dict()["position"] == sum(map(len, seen))
     for _ in range(3):
         seen += loader
     assert seen == sweeps_of(make_source())
+
+
+def test_a_stateful_loader_resumes_the_rest_of_a_sweep() -> None:
+    def loader() -> StatefulDataLoader:
+        dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
+        return StatefulDataLoader(dataset, batch_size=None)
+
+    sweep = list(make_loader(make_source()))
+    for stop in range(len(sweep) + 1):
+        first = loader()
+        seen = list(islice(iter(first), stop))
+        second = loader()
+        second.load_state_dict(first.state_dict())
+        assert seen + list(second) == sweep
 
 
 def test_a_process_that_dies_or_fails_is_an_error_of_the_loader() -> None:

@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.utils.data
@@ -223,6 +223,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self.source = source
         self.size = size
         self._to_item = to_item
+        self._restored: dict[str, Any] | None = None  # of the next iteration
+        self._end: int | None = None  # of the iteration under way
         self._counted = False  # by the loader that starts processes now
         self._share_of_rank: tuple[int, int] | None = None
         source.cursor.check_serves()
@@ -234,10 +236,16 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if process is not None and process.id:
             return  # the first one delivers
         num_partitions, index = self._share()
-        self._check_not_ended()
-        end, samples = _NEVER, self._samples
-        if samples is not None:
-            end = (self.source.current_position // samples + 1) * samples
+        restored, self._restored = self._restored, None
+        if restored is None:
+            self._check_not_ended()
+        end = restored["end"] if restored else None
+        if end is None:
+            samples = self._samples
+            end = _NEVER
+            if samples is not None:
+                end = (self.source.current_position // samples + 1) * samples
+        self._end = end
         request = self.source.timeline.request(
             self.size, num_partitions, index, crosses_sweeps=not self._is_sweep
         )
@@ -251,6 +259,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 yield Delivered(item, (position.time, list(position.progress)))
             else:
                 yield item
+        self._end = None
 
     def _refuse_uncounted(self) -> None:
         """Refuse the processes of a loader that does not say what it has handed out."""
@@ -283,16 +292,20 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if self._samples is not None:
             check_not_ended(self.source.cursor)
 
-    def state_dict(self) -> NoReturn:
-        """Refuse torchdata's loader, which asks for states and restores beside the source."""
-        raise RuntimeError(
-            "the state of the source, or of sh.torch.DataLoader, says where training is: take "
-            "that loader in place of a StatefulDataLoader"
-        )
+    def state_dict(self) -> dict[str, Any]:
+        """Return the beginning of the next minibatch, and the end of the iteration.
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> NoReturn:
-        """Refuse it here, too."""
-        self.state_dict()
+        A `StatefulDataLoader` asks for it. Training asks the source, or our loader.
+        """
+        self._refuse_uncounted()
+        end = self._restored["end"] if self._restored else self._end
+        return {"source": self.source.state_dict(), "end": end}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go to the position of a state; the iteration ends where it would have."""
+        self._refuse_uncounted()
+        self.source.load_state_dict(state["source"])
+        self._restored = dict(state)
 
     def set_epoch(self, epoch: int) -> None:
         """Refuse loaders that deal items among processes, as accelerate's do.
