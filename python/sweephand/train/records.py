@@ -42,6 +42,13 @@ class Step(NamedTuple):
         Those that observers add, by name, such as ``gradient_noise_scale``.
     gradient_norm : float or None
         Of the mean gradient, unclipped and without a loss scale; None if not measured.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> step = sh.train.Step(1, 64, 64, 32.0, None, True, 0.01, 0.001)
+    >>> step.loss / step.num_samples
+    0.5
     """
 
     step: int
@@ -71,6 +78,13 @@ class Record:
         For averages ``loss`` and ``metric`` per label sample, ``num_samples``; of training also
         ``num_steps``, ``num_skipped``, ``samples_per_second``, ``waiting``, the share of the
         time outside of the trainer, and those of observers. For an event ``message``.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> record = sh.train.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100})
+    >>> record.figures["loss"]
+    0.5
     """
 
     kind: RecordKind

@@ -280,6 +280,12 @@ class TensorBoardProgressWriter(PeriodicWriter):
         The folder of the event file.
     rank : int, optional
         This worker's number: it writes. By default worker 0 alone writes.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> writer = sh.TensorBoardProgressWriter(freq=10, log_dir="runs/first")  # doctest: +SKIP
+    >>> trainer = sh.Trainer(model, criterion, learner, [writer])  # doctest: +SKIP
     """
 
     def __init__(

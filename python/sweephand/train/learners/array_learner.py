@@ -290,6 +290,15 @@ class MomentumSGD(ArrayLearner):
         A number is the momentum of a minibatch of any size.
     unit_gain : bool
         Let c be 1 - b.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.MomentumSGD({"w": w}, 0.1, momentum=0.5)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.1 ,  0.05], dtype=float32)
     """
 
     RULE = _core.train.Momentum
@@ -307,6 +316,15 @@ class Nesterov(MomentumSGD):
     """Nesterov's momentum: ``v = b * v + c * g``, ``w -= rate * (b * v + c * g)``.
 
     See `MomentumSGD` for the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.Nesterov({"w": w}, 0.1, momentum=0.5)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.15 ,  0.075], dtype=float32)
     """
 
     RULE = _core.train.Nesterov
@@ -330,6 +348,15 @@ class Adam(ArrayLearner):
     References
     ----------
     Kingma and Ba 2015, "Adam: a method for stochastic optimization".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.Adam({"w": w}, 0.1)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.1,  0.1], dtype=float32)
     """
 
     RULE: ClassVar[MakesRule] = _core.train.Adam
@@ -411,6 +438,15 @@ class AdamW(Adam):
     References
     ----------
     Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.AdamW({"w": w}, 0.1)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.1,  0.1], dtype=float32)
     """
 
     weight_decay: float = field(default=0.01, kw_only=True)

@@ -179,7 +179,18 @@ CAUSES: tuple[CauseName, ...] = ("ok", "inf", "nan", "nan", "outlier")
 
 
 class StepResult:
-    """The outcome of one step, whose attributes wait for an accelerator when they are read."""
+    """The outcome of one step, whose attributes wait for an accelerator when they are read.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> learner = sh.numpy.SGD({"w": np.zeros(2, np.float32)}, 0.1)
+    >>> optimizer = sh.LossScaleOptimizer(learner, initial_scale=8)
+    >>> loss = optimizer.get_scaled_loss(1.0)
+    >>> result = optimizer.update([np.float32([np.inf, 1])], 1)
+    >>> result.applied, result.cause, result.scale_used, result.scale_next
+    (False, 'inf', 8.0, 4.0)
+    """
 
     def __init__(self, read: Callable[[], StepNumbers], findings: Findings) -> None:
         self._read = read

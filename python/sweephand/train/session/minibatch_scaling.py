@@ -32,6 +32,13 @@ class MinibatchScaling:
         In percent.
     frequency : int
         Epochs between two decisions.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> scaling = sh.MinibatchScaling(max_size=8192, trial_minibatches=20, frequency=2)
+    >>> scaling.error_margin  # mb_scaling=scaling of a training_session
+    1.0
     """
 
     max_size: int = 2**20

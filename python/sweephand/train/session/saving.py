@@ -57,6 +57,13 @@ class CheckpointConfig:
     keep_last : int, optional
         Number of the newest checkpoints to keep, 1 by default. The one of the last accepted
         epoch is kept too, those of other runs are never removed.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> config = sh.CheckpointConfig("runs/first", frequency=(10, "minibatch"), keep_last=2)
+    >>> config.restore
+    'auto'
     """
 
     filename: str | Path | None

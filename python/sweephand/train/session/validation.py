@@ -43,6 +43,15 @@ class CrossValidationConfig:
         all are 0 without a source. If it returns False, training ends.
     max_samples : int, optional
         Label samples.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> held_out = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
+    >>> source = sh.MinibatchSource(held_out, max_sweeps=1)
+    >>> config = sh.CrossValidationConfig(source, frequency=(1, "sweep"), minibatch_size=1024)
+    >>> config.frequency  # cv_config=config of a training_session
+    (1, 'sweep')
     """
 
     minibatch_source: MinibatchSource | None = None
@@ -79,6 +88,14 @@ class TestConfig:
         Read from its position to its end, and then put back.
     minibatch_size : int
         In samples.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> held_out = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
+    >>> config = sh.TestConfig(sh.MinibatchSource(held_out, max_sweeps=1), minibatch_size=1024)
+    >>> config.minibatch_size  # test_config=config of a training_session
+    1024
     """
 
     __test__ = False  # pytest collects classes named Test...
@@ -240,6 +257,13 @@ class LearningRateControl:
         training.
     min_learning_rate : float
         A rate below it, in the unit of its schedule, ends training; so does one below 1e-12.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> control = sh.LearningRateControl(reduce_if_improve_less_than=0.01, continue_reduce=True)
+    >>> control.load_best  # lr_control=control of a training_session
+    True
     """
 
     reduce_if_improve_less_than: float = 0.0

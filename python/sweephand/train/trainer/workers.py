@@ -18,6 +18,12 @@ class WorkerError(RuntimeError):
         What happened, and what may help.
     ranks : tuple of int
         Those at fault, as far as known.
+
+    Examples
+    --------
+    >>> error = WorkerError("rank 3 of 8 has left", (3,))
+    >>> str(error), error.ranks
+    ('rank 3 of 8 has left', (3,))
     """
 
     code: ClassVar[str] = "lost-worker"
