@@ -21,6 +21,11 @@ BOTH = ArgumentTypeError
     ("options", "error", "says"),
     [
         ({"dynamic": False}, ValueError, "dynamic=False needs an initial_scale"),
+        (
+            {"dynamic": False, "initial_scale": 8, "dynamic_growth_steps": 3},
+            ValueError,
+            "takes no dynamic_growth_steps",
+        ),
         ({"dynamic": 1}, BOTH, "dynamic must be True or False, got 1"),
         *(
             ({name: bad}, ValueError, f"{name} must")
@@ -80,10 +85,14 @@ def test_an_optimizer_has_one_loss_scale_at_a_time() -> None:
     opt = sh.LossScaleOptimizer(inner)
     with pytest.raises(ValueError, match="has a LossScaleOptimizer already"):
         sh.LossScaleOptimizer(inner)
-    with pytest.raises(ValueError, match="has a LossScaleOptimizer already"):
-        sh.LossScaleOptimizer([other := learner(), other])
+    other = learner()
+    with pytest.raises(ValueError, match="is listed twice"):
+        sh.LossScaleOptimizer([other, other])
+    with pytest.raises(ValueError, match="has a LossScaleOptimizer already") as refused:
+        sh.LossScaleOptimizer([other, inner])
+    assert sh.LossScaleOptimizer(other).loss_scale == 2**15, refused  # which is still there
     assert opt.inner_optimizer is inner
-    del opt
+    del opt, refused
     assert sh.LossScaleOptimizer(inner).loss_scale == 2**15
 
 

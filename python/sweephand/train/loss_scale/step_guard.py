@@ -152,11 +152,14 @@ class StepGuard(Generic[Optimizer]):
         self._pending: tuple[StepResult, Callable[[], StepNumbers]] | None = None
         self._is_accumulating = False
         self.discard()
+        if len({id(one) for one in optimizers}) < len(optimizers):
+            raise ValueError("the same optimizer is listed twice")
         for one in optimizers:
             if (other := getattr(one, MARK, lambda: None)()) is not None:
                 raise ValueError(
                     f"this optimizer has a {type(other).__name__} already: {shown(one)}"
                 )
+        for one in optimizers:  # none is another's: a refusal, which may be kept, marks none
             setattr(one, MARK, weakref.ref(self))
 
     def __getattr__(self, name: str) -> Any:
@@ -553,6 +556,8 @@ class LossScaleOptimizer(StepGuard[Optimizer]):
     ) -> None:
         if not check_flag("dynamic", dynamic) and initial_scale is None:
             raise ValueError("dynamic=False needs an initial_scale")
+        if not dynamic and dynamic_growth_steps is not None:
+            raise ValueError("dynamic=False takes no dynamic_growth_steps")
         self._settings = ScaleSettings(
             dynamic,
             2.0**15 if initial_scale is None else initial_scale,
