@@ -18,6 +18,7 @@ from torch import nn
 
 import sweephand as sh
 import sweephand.torch
+from sweephand.train.trainer.trained_model import check_losses
 
 
 class TestStep:
@@ -152,3 +153,12 @@ class TestEvaluation:
         assert line_trainer().test_minibatch(one) == loss / one.num_samples
         with_metric = line_trainer(criterion=squared_error_and_misses)
         assert with_metric.test_minibatch(one) == misses / one.num_samples
+
+
+def test_losses_of_sequences_or_samples_make_no_mask_of_cells() -> None:
+    one = minibatch()
+    check_losses(one, (one.num_sequences,))
+    check_losses(one, (one.num_samples,))
+    assert not any("mask" in vars(data) for data in one.values())
+    with pytest.raises(ValueError, match="cells"):
+        check_losses(one, (one.num_samples + 1,))

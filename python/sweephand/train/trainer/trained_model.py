@@ -60,14 +60,14 @@ def find_losses(minibatch: Minibatch, shape: Shape, wanted: str) -> LossPlaces:
     size = math.prod(shape)
     if minibatch.num_sequences == 0 and size == 1:  # the sum over an empty share
         return LossPlaces()
-    known = list(_places(minibatch))
-    for one, _, places in known:
+    fitting = []
+    for one, of, places in _places(minibatch):  # cells cost a mask: they are made in need only
         is_alike = size == max(shape, default=1) or shape[0] == one[0]
         if math.prod(one) == size and is_alike:
             return places
+        fitting.append(f"{one} of {of}")
     found = "their sum" if size == 1 else f"an array of shape {shape}"
-    fitting = ", ".join(f"{one} of {of}" for one, of, _ in known[:5])
-    raise ValueError(f"{wanted}, got {found}; shapes that fit are {fitting}")
+    raise ValueError(f"{wanted}, got {found}; shapes that fit are {', '.join(fitting[:5])}")
 
 
 def _places(minibatch: Minibatch) -> Iterator[tuple[Shape, str, LossPlaces]]:
