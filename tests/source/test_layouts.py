@@ -260,3 +260,14 @@ def test_a_layout_that_contradicts_itself_or_the_streams_is_refused(
     corpus = sh.ArrayDeserializer({"x": np.arange(3, dtype=np.uint16)})
     with pytest.raises(error, match=message):
         sh.MinibatchSource(corpus, **options)
+
+
+def test_a_layout_of_another_package_needs_no_options() -> None:
+    class Mine(sh.Layout):
+        """Whole sequences, as they come."""
+
+    corpus = {"x": [np.arange(n) for n in (2, 1, 3)]}
+    source = sh.MinibatchSource(corpus, randomize=False, layout=Mine())
+    assert source.next_minibatch(3)["x"].values.tolist() == [0, 1, 0]
+    assert source.get_checkpoint_state()["layout"] == "Mine()"
+    assert source.timeline.options.to_json()["layout"] == {"kind": "Mine"}

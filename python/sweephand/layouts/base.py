@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -35,7 +35,9 @@ class LengthLimit:
 
 
 class Layout:
-    """The composition of minibatches, and their form in memory: a frozen dataclass of options.
+    """The composition of minibatches, and their form in memory.
+
+    A layout with options is a frozen dataclass of them.
 
     By default minibatches take as many whole sequences as fit, one after the other.
 
@@ -97,7 +99,8 @@ class Layout:
 
     def describe(self) -> str:
         """Return the layout with its parameters that are not the default, for fingerprints."""
-        options = fields(self)  # type: ignore[arg-type] # subclasses are dataclasses
+        kind: Any = type(self)
+        options = fields(kind) if is_dataclass(kind) else ()  # one without options need not be
         changed = [one.name for one in options if getattr(self, one.name) != one.default]
         values = [f"{name}={getattr(self, name)!r}" for name in changed]
         return f"{type(self).__name__}({', '.join(values)})"

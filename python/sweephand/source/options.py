@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from inspect import Parameter, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
@@ -252,10 +252,11 @@ _OF_MINIBATCHES = (
 
 
 def _by_fields(value: object) -> object:
-    """Return a dataclass as its name and fields."""
+    """Return an object as its name and the fields that it has as a dataclass."""
     if value is None or isinstance(value, str):
         return value
-    found = {field.name: getattr(value, field.name) for field in fields(value)}  # type: ignore[arg-type]
+    named = fields(value) if is_dataclass(value) else ()
+    found = {field.name: getattr(value, field.name) for field in named}
     return {"kind": type(value).__name__, **found}
 
 
