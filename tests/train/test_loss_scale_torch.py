@@ -94,6 +94,9 @@ def test_the_result_names_parameters_as_the_optimizer_knows_them() -> None:
     opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
     module[2].bias.grad[0] = math.inf
     assert opt.step().bad_parameters == ("group 0 parameter 3",)
+    assert opt._inner.names() is opt._inner.names()  # not made anew in each step
+    nameless.add_param_group({"params": torch.zeros(1)})
+    assert opt._inner.names()[-1] == "group 1 parameter 0"
 
 
 def test_clipping_between_unscale_and_step_sees_true_gradients() -> None:

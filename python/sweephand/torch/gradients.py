@@ -114,8 +114,9 @@ class DeviceFindings(Findings):
                     factor = torch.full((), 1 / divisor, dtype=torch.float32, device=device)
                 torch._amp_foreach_non_finite_check_and_unscale_(group, found, factor)
                 self._found.append(found)
-            norms |= zip(numbers, norms_of(group).unbind(), strict=True)
-        self._norms = [norms[i] for i in range(len(gradients))]
+            together = norms_of(group).to(gradients[0].device)
+            norms |= zip(numbers, together.unbind(), strict=True)
+        self._norms = [norms[i] for i in range(len(gradients))]  # on one device
         limit = SMALLEST_NORMAL_FLOAT16 / divisor
         measured = gradients if measure_underflow else ()
         self._small = [((g.abs() < limit) | (g == 0)).sum() for g in measured]
@@ -139,7 +140,7 @@ class DeviceFindings(Findings):
 
     def device_norms(self) -> list[Tensor]:
         """Return the norm of each gradient, on one device."""
-        return [norm.to(self._norms[0].device) for norm in self._norms]
+        return self._norms
 
     def overflows(self) -> Tensor:
         """Return 1 if a scaled gradient was not finite, else 0, on the device."""

@@ -139,6 +139,7 @@ class TorchOptimizers(Optimizers):
         self._measure_underflow = measure_underflow
         self._stays = False  # the verdict does, on the device
         self._given_names: Mapping[int, str] = {}
+        self._names: list[str] = []  # of all parameters: each step needs them
 
     def hyperparameters(self) -> set[str]:
         """Return the names that can be read and written: torch's own and Keras'."""
@@ -174,11 +175,13 @@ class TorchOptimizers(Optimizers):
 
     def name_parameters(self, names: Mapping[int, str]) -> None:
         """Use these names, keyed by ``id``, where a name is given."""
-        self._given_names = names
+        self._given_names, self._names = names, []
 
     def names(self) -> list[str]:
         """Return their names: those that were given, or group and number."""
-        names: list[str] = []
+        if len(self._names) == sum(len(group["params"]) for group in self._groups()):
+            return self._names
+        names = self._names = []
         for i, group in enumerate(self._groups()):
             known = group.get("param_names") or [
                 f"group {i} parameter {k}" for k in range(len(group["params"]))
