@@ -535,9 +535,9 @@ class TorchModel:
                     continue
             except (AttributeError, TypeError):  # no tensor, or of a type that NumPy lacks
                 pass
-            kind = (
-                f"{value.layout} {value.dtype}" if isinstance(value, Tensor) else shown(value)
-            )
+            kind = shown(value)
+            if isinstance(value, Tensor):
+                kind = f"{value.layout} {value.dtype} on {value.device}"
             raise TypeError(
                 f"{name} of the module's state cannot be saved, it is {kind}: register it "
                 "with persistent=False, or keep it as a dense tensor of another dtype"
