@@ -150,7 +150,11 @@ class Desk:
     def position(self) -> int:
         """Nominal time of the first sequence that was not served yet."""
         with self._held():
-            return self._next[0].time if self._next else self._supply.time
+            return self._time
+
+    @property
+    def _time(self) -> int:  # for each ticket: without the lock, which takes a quarter of it
+        return self._next[0].time if self._next else self._supply.time
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -207,7 +211,7 @@ class Desk:
         tickets = [_NOT_LENT] * self._copies
         for copy, state in enumerate(lent.copies):
             if state in (EXPIRED, GIVEN_BACK):
-                lent.copies[copy] = self.position
+                lent.copies[copy] = self._time
                 tickets[copy] = self._desk << _DESK_SHIFT | lent.first_ticket + copy
                 self._count(lent, "served")
         return tickets
@@ -237,7 +241,7 @@ class Desk:
     def _ban(self) -> None:
         """Let the bans hold that the position has reached, for what is not trained."""
         new: set[int] = set()
-        while self._bans and self._bans[-1][0] <= self.position:
+        while self._bans and self._bans[-1][0] <= self._time:
             new.update(self._bans.pop()[1].tolist())
         if not new:
             return
@@ -343,7 +347,7 @@ class Desk:
             raise LoanError(f"the ticket {ticket} is of another desk", ticket)
         copy = place % self._copies
         lent = self._open.get(place - copy)
-        if lent is None and not self._supply.comes_before(place, self.position):
+        if lent is None and not self._supply.comes_before(place, self._time):
             self._refuse(ticket, "was not lent yet")
         return lent, copy
 
