@@ -358,8 +358,8 @@ def _deliver(
         )
 
     # In the order of arrival, so that sums of weights are the same for all numbers of workers.
-    of_all = np.lexsort((plan.start, plan.sequence))
-    of_all = of_all[plan.step[of_all] == step]
+    of_all = np.flatnonzero(plan.step == step)
+    of_all = of_all[np.lexsort((plan.start[of_all], plan.sequence[of_all]))]
     counted = _core.compose.count_pieces(
         pieces_of(of_all, np.empty(0)), corpus.core if counts_masks else None
     )
