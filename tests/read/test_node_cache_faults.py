@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,16 @@ def test_a_disk_that_is_full_is_told_once(web: HttpStore, tmp_path: Path) -> Non
         assert "node cache" in told
         assert "takes no more: File too large" in told
     assert list((tmp_path / "node" / "entries").iterdir()) == []
+
+
+def test_a_folder_that_is_removed_stops_no_run(web: HttpStore, tmp_path: Path) -> None:
+    cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS * ENTRY_BYTES)
+    with make_source(web.url, None, max_sweeps=1) as source:
+        content = read_all(source)
+    with make_source(web.url, cache, max_sweeps=1) as source:
+        shutil.rmtree(tmp_path / "node")
+        with pytest.warns(RuntimeWarning, match="takes no more: No such file"):
+            assert read_all(source) == content
 
 
 def test_a_folder_with_other_things_is_left_alone(web: HttpStore, tmp_path: Path) -> None:

@@ -331,9 +331,9 @@ class NodeTable(Descriptor):
 
 
 @contextmanager
-def fetching(mark: Path, key: Key) -> Iterator[Callable[[], bool]]:
+def fetching(locks: ByteLocks, key: Key) -> Iterator[Callable[[], bool]]:
     """Yield a function that tries to take the right to fetch an entry; it ends with this."""
-    locks, byte = ByteLocks(mark), _FIRST_KEY + int(key[:14], 16)
+    byte = _FIRST_KEY + int(key[:14], 16)
     try:
         yield partial(locks.lock, byte)
     finally:
@@ -429,7 +429,10 @@ class NodeReads:
         found = self._read(key, chunk, size, padding)
         if found is not None or not self._takes_more:
             return self._request(file, offset, size, padding) if found is None else found
-        with fetching(folder.mark, key) as take:
+        locks = self._do(lambda folder: ByteLocks(folder.mark))
+        if locks is None:  # the folder was removed, say
+            return self._request(file, offset, size, padding)
+        with fetching(locks, key) as take:
             begin = time.monotonic()
             while not (is_mine := take()) and begin >= self._rests_until:
                 time.sleep(0.01)
