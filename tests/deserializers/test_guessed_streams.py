@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,11 @@ def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert delivered(corpus)["y"] == [0.5, 1.5]
     assert sh.tfrecord.write("~/a.tfrecord", ROWS) == 2
     assert (tmp_path / "a.tfrecord").exists()
+
+
+def test_many_blanks_take_no_time_to_be_no_text_of_cntk(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b" " * (1 << 16) + b"\n")
+    before = time.process_time()
+    sh.open(path, index=None)
+    assert time.process_time() - before < 1

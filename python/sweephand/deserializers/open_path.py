@@ -295,7 +295,8 @@ FORMATS = (
     Format(
         "CNTK text",
         f"{_OURS}.ctf:CTFDeserializer",
-        magic=b"(?:%b)?%b\\d*%b\\|[a-zA-Z]|%b" % (_BOM, _BLANKS, _BLANKS, _PACKED),
+        # Not blanks twice in a row: the search would go back among many of them.
+        magic=b"(?:%b)?%b(?:\\d+%b)?\\|[a-zA-Z]|%b" % (_BOM, _BLANKS, _BLANKS, _PACKED),
         confirm=f"{_OURS}.ctf:is_ctf",
     ),
     Format(
