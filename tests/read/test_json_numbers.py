@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import sweephand as sh
+from sweephand.deserializers import jsonl
 
 BIG = 2**53 + 1
 
@@ -56,3 +57,23 @@ def test_keys_that_nobody_asks_for_may_repeat(tmp_path: Path) -> None:
     for odd in ("", ', "z": [null]'):
         path.write_text(f'{{"x": 1, "y": 1, "y": 2, "w": {{"x": 1, "x": 2}}{odd}}}\n')
         assert source(path).next_minibatch(1)["x"].values.tolist() == [1]
+
+
+def test_a_line_of_numbers_between_two_floats_is_parsed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    numbers = [float(odd) for odd in range(257, 511, 2)]  # between two that bfloat16 has
+    path.write_text(f'{{"x": {numbers}, "y": null}}\n')
+    parsed: list[bytes] = []
+    plain = jsonl.parse_object
+
+    def parse_object(line: bytes, *how: Any) -> Any:
+        parsed.append(line)
+        return plain(line, *how)
+
+    monkeypatch.setattr(jsonl, "parse_object", parse_object)
+    with source(path, dtype="bfloat16") as served:
+        parsed.clear()
+        assert len(served.next_minibatch(len(numbers))["x"].values) == len(numbers)
+    assert len(parsed) == 2

@@ -121,7 +121,7 @@ def test_numbers_arrays_and_json_are_decoded(tmp_path: Path) -> None:
             ("1.json", json.dumps(info).encode()),
             ("1.npy", npy_bytes(frames)),
             ("2.cls", b"-1"),
-            ("2.json", b'{"caption": "b"}'),
+            ("2.json", b'\xef\xbb\xbf{"caption": "b", "score": NaN}'),
             ("2.npy", npy_bytes(frames[:1])),
         ],
     )

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -135,7 +135,7 @@ class JsonLines:
         columns = []
         for key, (name, field) in zip(self._keys, self._fields.items(), strict=True):
             values = [member_at(one, key) for one in objects]
-            column, wrong = field.convert(values, partial(_parse_exactly, texts, key))
+            column, wrong = field.convert(values, _exact_numbers(texts, key))
             columns.append(column)
             for row, reason in wrong.items():
                 reasons.setdefault(row, (f"the field {key!r} {reason}", name))
@@ -146,13 +146,17 @@ class JsonLines:
         }
 
 
-def parse_object(line: bytes, read_float: Callable[[str], Any] | None = None) -> dict[str, Any]:
+def parse_object(
+    line: bytes,
+    read_float: Callable[[str], Any] | None = None,
+    read_constant: Callable[[str], Any] | None = None,
+) -> dict[str, Any]:
     """Return the members of an object; ValueError or RecursionError if it is none."""
     text = line.decode().rstrip("\r\n")
     try:
         value = json.loads(
             text,
-            parse_constant=_refuse_constant,
+            parse_constant=read_constant or _refuse_constant,
             parse_float=read_float,
             object_pairs_hook=_mark_repeated,
         )
@@ -163,9 +167,14 @@ def parse_object(line: bytes, read_float: Callable[[str], Any] | None = None) ->
     return value
 
 
-def _parse_exactly(texts: Sequence[bytes], key: str, row: int, place: int) -> Any:
-    """Return one of the numbers of a row, as a Decimal if it has a fraction."""
-    return list(leaves([member_at(parse_object(texts[row], Decimal), key)]))[place]
+def _exact_numbers(texts: Sequence[bytes], key: str) -> Callable[[int, int], Any]:
+    """Return a function that returns a number of a row, as a Decimal if it has a fraction."""
+
+    @lru_cache(1)  # a row with many such numbers is parsed once
+    def numbers_of(row: int) -> list[Any]:
+        return list(leaves([member_at(parse_object(texts[row], Decimal), key)]))
+
+    return lambda row, place: numbers_of(row)[place]
 
 
 def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

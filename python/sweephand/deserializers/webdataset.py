@@ -22,6 +22,7 @@ from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.jsonl import JsonField, parse_object
 from sweephand.deserializers.npy import parse_header
 from sweephand.deserializers.open_path import Look
+from sweephand.deserializers.units.line_units import BOM
 from sweephand.deserializers.units.records import (
     ArrayHead,
     FoundRecords,
@@ -258,7 +259,10 @@ def _number(text: bytes) -> int:
     return int(text)
 
 
-_parse_object = lru_cache(maxsize=4)(parse_object)  # of one sample, for several keys
+@lru_cache(maxsize=4)  # of one sample, for several keys
+def _parse_object(text: bytes) -> dict[str, Any]:
+    # NaN, as json.dumps writes it, is damage of the key alone that holds it.
+    return parse_object(text.removeprefix(BOM), read_constant=float)
 
 
 def _member(text: bytes, key: str) -> Any:
