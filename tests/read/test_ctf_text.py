@@ -39,6 +39,7 @@ def test_rows_of_a_sparse_matrix_are_samples() -> None:
         (0, {"A": [[1, [2]]]}, "A"),
         (0, {"A b": [1]}, "cannot be called 'A b'"),
         (0, {"A": [{-1: 2}]}, "negative index -1"),
+        (0, {"A": [{1: [2, 3]}]}, "one number at an index, got '1:2 3'"),
         (0, {"A": [1j]}, "'A' must hold numbers, got complex128"),
     ],
 )

@@ -134,6 +134,16 @@ def test_a_local_file_is_read_once_to_know_what_it_holds_and_to_open_it(
     assert asked.count("opened") <= (6 if has_end else 1), asked
 
 
+def test_the_index_of_lines_takes_a_request_a_file(asked: list[tuple[str, str]]) -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    for number in range(4):
+        store.pipe(f"/one-look/{number}.jsonl", b'{"x": 1}\n')
+    corpus = sh.JSONLDeserializer("memory://one-look/*.jsonl", sh.StreamDefs(x=sh.StreamDef()))
+    asked.clear()
+    sh.MinibatchSource(corpus).close()
+    assert sum(name == "cat_file" for name, _ in asked) == 4, asked
+
+
 FOLDERS: list[Make] = [
     *(parquet, jsonl, jsonl_in_gzip, tfrecords, ctf, webdataset, hdf5, megatron),
     *(csv_rows, text_lines, mlf, datatrove, mds),

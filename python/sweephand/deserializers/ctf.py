@@ -32,7 +32,6 @@ from sweephand.files.inflate import (
     PACKINGS,
     ContentFile,
     FileContents,
-    compression_of,
     head_of_content,
 )
 from sweephand.files.local import LocalFile, access_to, look_again
@@ -279,14 +278,16 @@ class CTFDeserializer(SelfDescribed):
     ) -> Scan:
         """Scan a file once; it gets an index if its errors are within the budget."""
         content: dict[str, Any] = {}
-        size, compression = file.size, compression_of(file)
+        stream, compression = self._contents.open_text(file)
+        with stream:
+            if compression is None and isinstance(file, LocalFile):
+                start, index = _index_in_parts(_core.read.File(file.path), form, max_errors)
+            elif compression is None:
+                start, index = _index_in_order(stream, file.path, file.size, form, max_errors)
         if compression is not None:
             size, members = self._contents.measure(file, compression)  # unpacked once for that
             told = {"compression": compression, "size": size, "members": members}
             content = {"content": told}
-        if compression is None and isinstance(file, LocalFile):
-            start, index = _index_in_parts(_core.read.File(file.path), form, max_errors)
-        else:
             with self._contents.open(file, compression) as stream:
                 start, index = _index_in_order(stream, file.path, size, form, max_errors)
         advance(file.size)
@@ -447,7 +448,11 @@ def _samples(name: str, samples: Any) -> list[str]:
 def _sparse(name: str, sample: Mapping[int, Any]) -> str:
     if (least := min(sample, default=0)) < 0:
         raise ValueError(f"stream {name!r} has the negative index {least}")
-    return " ".join(f"{index}:{_dense(name, value)}" for index, value in sorted(sample.items()))
+    pairs = [f"{index}:{_dense(name, value)}" for index, value in sorted(sample.items())]
+    for pair in pairs:
+        if " " in pair or pair.endswith(":"):
+            raise ValueError(f"stream {name!r} must have one number at an index, got {pair!r}")
+    return " ".join(pairs)
 
 
 def _dense(name: str, sample: Any) -> str:

@@ -58,7 +58,18 @@ class FileContents:
 
     def open(self, file: SourceFile, compression: Compression | None) -> io.BufferedReader:
         """Open a file that is read from the beginning of its content to the end."""
+        return self._unpack(file, compression, open_to_scan(file))
+
+    def open_text(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
+        """Open a file as text, and return its compression, by one request for both."""
         packed = open_to_scan(file)
+        found = compression_by_head(packed.peek(4)[:4])
+        compression = found if found in PACKINGS else None
+        return self._unpack(file, compression, packed), compression
+
+    def _unpack(
+        self, file: SourceFile, compression: Compression | None, packed: io.BufferedReader
+    ) -> io.BufferedReader:
         if compression is None:
             return packed
         raw = self.inflated(file, compression).open(packed=packed)

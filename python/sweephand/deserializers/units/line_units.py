@@ -199,8 +199,7 @@ class LineUnits(IndexedDeserializer):
 
     def opened(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
         """Open the content of a file, and say how it is compressed."""
-        compression = compression_of(file)
-        return self.contents.open(file, compression), compression
+        return self.contents.open_text(file)
 
     def pieces(
         self,
