@@ -1,4 +1,4 @@
-"""Read plain text: lines in gzip, the same lines in two languages, and whole files."""
+"""Read plain text: lines in gzip, and the same lines in two languages."""
 
 import gzip
 from pathlib import Path
@@ -29,10 +29,6 @@ def main() -> None:
         with sh.MinibatchSource(pair, max_sweeps=1) as source:
             minibatch = source.next_minibatch(2)
             print(minibatch["en"].values, minibatch["fr"].values)
-
-        files = sh.TextDeserializer(str(folder / "??.txt"), sample_by="document")
-        with sh.MinibatchSource(files, max_sweeps=1) as source:
-            print([len(text) for text in source.next_minibatch(2)["text"].values])
 
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ class Rows(Protocol):
     """A Hugging Face Dataset."""
 
     @property
-    def columnnames_of_types(self) -> Any:
+    def column_names(self) -> Any:
         """Return the names of its columns."""
 
 
