@@ -137,7 +137,7 @@ def test_a_local_file_is_read_once_to_know_what_it_holds_and_to_open_it(
 def test_the_index_of_lines_takes_a_request_a_file(asked: list[tuple[str, str]]) -> None:
     store = pytest.importorskip("fsspec").filesystem("memory")
     for number in range(4):
-        store.pipe(f"/one-look/{number}.jsonl", b'{"x": 1}\n')
+        store.pipe(f"/one-look/{number}.jsonl", b'{"x": 1}\n' * 20_000)
     corpus = sh.JSONLDeserializer("memory://one-look/*.jsonl", sh.StreamDefs(x=sh.StreamDef()))
     asked.clear()
     sh.MinibatchSource(corpus).close()
