@@ -1,8 +1,10 @@
 """A trainer calls its observers in the order in which a run goes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from tests.train.small import Heard, line_trainer, source_of_lengths
 
 import sweephand as sh
@@ -141,3 +143,30 @@ def test_an_activity_that_is_given_goes_back_and_is_restored(tmp_path: Any) -> N
     assert (first.steps, first.acted) == ([1, 2, 3, 1, 2, 3, 4, 5], [4])
     assert second.has_gone
     assert (second.steps, second.acted) == ([6, 7, 8, 9], [8])
+
+
+@dataclass
+class Sums(Observer):
+    """Sums of losses and metrics, which are compared by value as all dataclasses are."""
+
+    sums: np.ndarray = field(default_factory=lambda: np.zeros(2))
+
+    def update(self, step: sh.train.Step) -> None:
+        self.sums = self.sums + np.array([step.loss, 1.0])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": self.sums.tolist()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.sums = np.array(state["sums"])
+
+
+def test_observers_that_are_compared_by_value_are_saved_each(tmp_path: Any) -> None:
+    both = Sums(), Sums(np.ones(2))
+    trainer = line_trainer(both, 0.1)
+    trainer.train_minibatch(source_of_lengths([1, 2, 3]).next_minibatch(3))
+    saved = [one.sums.tolist() for one in both]
+    trainer.save_checkpoint(tmp_path / "saved")
+    both[0].sums = both[1].sums = np.zeros(2)
+    trainer.restore_from_checkpoint(tmp_path / "saved")
+    assert [one.sums.tolist() for one in both] == saved

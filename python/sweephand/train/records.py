@@ -364,12 +364,14 @@ class StepReporter:
 
     def state(self) -> list[dict[str, Any]]:
         """Return the state of each observer that was given; empty while others are called."""
-        return [one.state_dict() if one in self.observers else {} for one in self._given]
+        called = set(map(id, self.observers))  # they may be equal, or not comparable
+        return [one.state_dict() if id(one) in called else {} for one in self._given]
 
     def restore(self, states: Sequence[Mapping[str, Any]], steps: int) -> None:
         """Go back to the moment after `steps`, with the states of worker 0's observers."""
+        called = set(map(id, self.observers))
         for i, one in enumerate(self._given):
-            if one in self.observers and (self._is_first or one.is_shared):
+            if id(one) in called and (self._is_first or one.is_shared):
                 one.load_state_dict(states[i] if i < len(states) else {})
         for one in self.observers:
             one.rewind(steps)

@@ -118,7 +118,7 @@ class Exchange:
         )
         if found:
             self.post(lost)
-        setattr(lost, _KNOWN, self)  # other ranks may know more: they have boards of their own
+        setattr(lost, _KNOWN, self)  # another exchange may know more
         return lost
 
     @staticmethod
