@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.cli.conftest import Call
 
@@ -54,7 +55,7 @@ def test_a_difference_is_told_and_fails(
 def test_a_copy_that_ends_too_soon_or_fails_is_no_success(
     sources: Path, tmp_path: Path
 ) -> None:
-    demo.write_corpus(sources, tmp_path)
+    demo.read_functions(sources).write(tmp_path)
     settings = {"corpus": str(tmp_path), "steps": 2, "size": 512, "seed": 0, "threads": 1}
     with pytest.raises(ChildProcessError, match="ended with exit code 0"):
         demo.follow(settings | {"saves": None}, kill_at=9)
@@ -63,11 +64,14 @@ def test_a_copy_that_ends_too_soon_or_fails_is_no_success(
 
 
 def test_the_corpus_is_served_as_it_was_read(sources: Path, tmp_path: Path) -> None:
-    num_functions, num_bytes = demo.write_corpus(sources, tmp_path / "corpus")
+    corpus = demo.read_functions(sources)
+    corpus.write(tmp_path / "corpus")
     with sh.MinibatchSource(sh.open(tmp_path / "corpus"), randomize=False) as source:
-        served = source.next_minibatch(num_bytes)
-        assert served.num_sequences == num_functions
-        assert served["bytes"].num_samples == num_bytes
-        assert bytes(served["bytes"].as_sequences()[0]).lstrip().startswith(b"def ")
+        served = source.next_minibatch(len(corpus.tokens))["bytes"]
+        assert np.array_equal(served.values, corpus.tokens)
+        assert np.array_equal(served.offsets, corpus.offsets)
+    first = corpus.tokens[: corpus.offsets[1]].tobytes().decode()
+    assert first.lstrip().startswith("def ")
+    assert corpus.names[0].split()[-1] in first
     with pytest.raises(FileNotFoundError, match="no Python functions below"):
-        demo.write_corpus(tmp_path / "corpus", tmp_path)
+        demo.read_functions(tmp_path / "corpus")

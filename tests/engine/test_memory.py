@@ -5,9 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.model import ModelCorpus
 from tests.sanitized import unmeasured
@@ -107,15 +105,3 @@ def test_the_bound_of_ragged_minibatches_loads_nothing() -> None:
         before = len(chunks.loads)
         assert source.memory_bound(4) > 0
         assert len(chunks.loads) == before
-
-
-def test_a_join_loads_as_many_chunks_at_a_time_as_its_busiest_member(tmp_path: Path) -> None:
-    path = tmp_path / "x.tfrecord"
-    sh.tfrecord.write(path, [{"x": [n]} for n in range(3)])
-    records = sh.TFRecordDeserializer(path, sh.StreamDefs(x=sh.StreamDef()))
-    arrays = sh.ArrayDeserializer({"y": np.arange(3)})
-    loads = [
-        sh.MinibatchSource(members).timeline.corpus.stored_loads
-        for members in (arrays, records, [arrays, records])
-    ]
-    assert loads == [0, 2, 2]

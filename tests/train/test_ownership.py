@@ -26,8 +26,10 @@ from sweephand.train.checkpoint import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 lock.acquire()
 child = os.fork() if sys.argv[2:] else 1
-if child:
+if child == 1:
     print(child, flush=True)
+elif child == 0:  # it has let go of the lock
+    print(os.getpid(), flush=True)
 sys.stdin.read()
 """
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +39,31 @@ _SYMBOLS, _ROWS = 128, 4096  # bytes beyond ASCII share a symbol; rows of hashed
 Step = dict[str, Any]  # its number, time and digest of what it saw, loss and scale
 
 
-def write_corpus(sources: Path, folder: Path) -> tuple[int, int]:
-    """Write the functions of all Python files below a folder as two ``.npy`` files.
+class Functions(NamedTuple):
+    """Functions as consecutive bytes: uint8 tokens, int64 offsets and a name of each."""
 
-    They are in a fixed order. Return the number of functions, and of bytes.
-    """
-    texts = []
+    tokens: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    names: list[str]
+
+    def write(self, folder: Path) -> None:
+        """Write the corpus as two ``.npy`` files, as the command line reads them."""
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "bytes.npy", self.tokens)
+        np.save(folder / "bytes_offsets.npy", self.offsets)
+
+
+def standard_library() -> Path:
+    """Return the folder of Python's own sources."""
+    return Path(sysconfig.get_path("stdlib"))
+
+
+def read_functions(sources: Path) -> Functions:
+    """Collect the functions of all Python files below a folder, in a fixed order."""
+    names, texts = [], []
     for file in sorted(sources.rglob("*.py")):
-        if not _NO_LIBRARY.isdisjoint(file.relative_to(sources).parts):
+        place = file.relative_to(sources)
+        if not _NO_LIBRARY.isdisjoint(place.parts):
             continue
         source = file.read_bytes()
         try:
@@ -57,16 +74,14 @@ def write_corpus(sources: Path, folder: Path) -> tuple[int, int]:
         while todo:
             node = todo.pop()
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.append(f"{place.as_posix()}:{node.lineno} {node.name}")
                 texts.append(b"".join(lines[node.lineno - 1 : node.end_lineno]))
             else:
                 todo += reversed(list(ast.iter_child_nodes(node)))
     if not texts:  # as in a Python that was installed without its sources
         raise FileNotFoundError(f"there are no Python functions below {str(sources)!r}")
     offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "bytes.npy", np.frombuffer(b"".join(texts), np.uint8))
-    np.save(folder / "bytes_offsets.npy", offsets)
-    return len(texts), int(offsets[-1])
+    return Functions(np.frombuffer(b"".join(texts), np.uint8), offsets, names)
 
 
 class NextByteModel:
@@ -169,8 +184,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option(parser, "--size M", count, "bytes in a minibatch, 4096", 4096)
     option(parser, "--seed N", whole, "0 by default", 0)
     option(parser, "--output DIR", Path, "sweephand-demo by default", Path("sweephand-demo"))
-    library = Path(sysconfig.get_path("stdlib"))
-    option(parser, "--sources DIR", Path, "of other Python files", library)
+    option(parser, "--sources DIR", Path, "of other Python files", standard_library())
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
@@ -179,9 +193,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     if steps < 20:
         raise ValueError(f"the demonstration needs 20 steps or more, got {steps}")
     screen.heading("1. A corpus that every machine has: the functions of Python's own sources")
-    path = str(folder / "corpus")
-    num_functions, num_bytes = write_corpus(arguments.sources, folder / "corpus")
-    screen.text(f"{num_functions:,} functions of {num_bytes:,} bytes in {path}")
+    corpus, path = read_functions(arguments.sources), str(folder / "corpus")
+    corpus.write(folder / "corpus")
+    screen.text(f"{len(corpus.names):,} functions of {len(corpus.tokens):,} bytes in {path}")
     settings = {"corpus": path, "steps": steps, "size": arguments.size, "seed": arguments.seed}
     screen.heading("2. Train a small model that predicts the next byte, in float16")
     whole, begin = [], time.perf_counter()

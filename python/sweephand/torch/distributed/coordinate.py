@@ -99,7 +99,7 @@ def _of_mesh(mesh: DeviceMesh, dims: str | Sequence[str] | None) -> tuple[int, i
             "such as ('dp', 'tp')"
         )
     wanted = SHARES if dims is None else {dims} if isinstance(dims, str) else set(dims)
-    if dims is None and (unknown := sorted(set(names) - SHARES - SAME_DATA)):
+    if dims is None and (unknown := [name for name in names if name not in SHARES | SAME_DATA]):
         raise ValueError(
             f"the mesh has dimensions {unknown} of which it is not known whether their ranks "
             f"share data or have the same; name those that share them: dims=, of {list(names)}"
