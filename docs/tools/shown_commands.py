@@ -12,10 +12,11 @@ import re
 import shlex
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
-from sweephand.cli.demo import read_functions, standard_library
+from sweephand.cli.demo import write_corpus
 
 PAGE = Path(__file__).parents[1] / "command_line.md"
 
@@ -48,7 +49,8 @@ def form(output: str) -> str:
 
 def make_corpus(folder: Path) -> None:
     """Write the corpus of the demonstration, which the page looks at."""
-    read_functions(standard_library()).write(folder / "sweephand-demo" / "corpus")
+    library = Path(sysconfig.get_path("stdlib"))
+    write_corpus(library, folder / "sweephand-demo" / "corpus")
 
 
 def run(command: str, folder: Path) -> str:
