@@ -74,8 +74,7 @@ def test_a_class_that_has_not_changed_is_not_listed_again(
     assert sorted(scanned) == ["ant", "cat", "dog"]
     assert list((folder / ".sweephand").iterdir())
     sh.ImageFolder(folder)
-    assert scanned[3:] == ["cat"]  # which has folders within
-    del scanned[3:]
+    assert len(scanned) == 3
     (folder / "dog" / "y.png").write_bytes(b"y")
     (folder / "cat" / "deep" / "er" / "3.jpg").write_bytes(b"3")
     corpus = sh.ImageFolder(folder)

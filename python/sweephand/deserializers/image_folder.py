@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,9 +267,9 @@ def _files_in_folders(folder: Path, keep: Keep) -> _Pictures:
         )
     index = load_index(
         units,
-        {"format": "pictures 2", "suffixes": SUFFIXES},
+        {"format": "pictures 3", "suffixes": SUFFIXES},
         _scan,
-        is_current=lambda _, facts: not facts["is_nested"],
+        is_current=_is_current,
         keep=keep,
     )
     counts = np.diff(index.starts["sizes"])
@@ -285,10 +287,13 @@ def _is_picture(name: str) -> bool:
 
 
 def _scan(unit: SourceFile, advance: Advance) -> Scan:
-    """List the pictures of a class; the times of folders within are not known to an index."""
+    """List the pictures of a class, and the times of the folders within."""
     found: list[tuple[bytes, int]] = []
     folders = [unit.path]
+    times = {}
     for folder in folders:
+        if below := folder.removeprefix(unit.path):
+            times[below] = Path(folder).stat().st_mtime_ns
         with os.scandir(folder) as entries:
             for one in entries:
                 if one.is_dir():
@@ -300,7 +305,15 @@ def _scan(unit: SourceFile, advance: Advance) -> Scan:
     advance(unit.size)
     names = np.frombuffer(b"".join(name for name, _ in found), np.uint8)
     sizes = np.array([size for _, size in found], np.uint64)
-    return Scan({"names": names, "sizes": sizes}, {"is_nested": len(folders) > 1})
+    return Scan({"names": names, "sizes": sizes}, {"times": times})
+
+
+def _is_current(unit: SourceFile, facts: Mapping[str, Any]) -> bool:
+    """Return False if a folder within a class has changed, whose own time an index knows."""
+    with suppress(OSError):
+        times = facts["times"].items()
+        return all(Path(unit.path + below).stat().st_mtime_ns == time for below, time in times)
+    return False
 
 
 def _files_in_map(path: Path) -> _Pictures:
