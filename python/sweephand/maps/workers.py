@@ -105,8 +105,9 @@ def watch(pace: CallTimes) -> Iterator[None]:
             time.sleep(pause)
             is_last = is_over.is_set()
             now, later = time.monotonic(), _seconds_without_processor()
-            pace.watched += max(0.0, now - max(before, begin))
-            pace.locked += max(0.0, now - max(before + pause + slack, begin) - later + without)
+            there = now - (later - without)  # a busy machine is not the lock
+            pace.watched += max(0.0, there - max(before, begin))
+            pace.locked += max(0.0, there - max(before + pause + slack, begin))
             before, without = now, later
 
     looking = threading.Thread(target=look, name="sweephand-watch", daemon=True)
