@@ -277,9 +277,10 @@ class StepResult:
 def explain(result: StepResult, numbers: StepNumbers, *, is_scaled: bool) -> str:
     """Describe a skipped step: its cause, its place, and a remedy."""
     where = f"first bad parameters: {', '.join(result.bad_parameters) or 'none here'}"
+    lower = ", or a lower min_scale" if is_scaled else ""
     advice = {
         "nan": "no scale cures NaN, look for its source in the data or the model",
-        "inf": "a smaller learning rate or clipping may help, or a lower min_scale",
+        "inf": f"a smaller learning rate or clipping may help{lower}",
         "outlier": "look at its data; Outliers(action='clip') takes such steps",
     }[result.cause]
     at = f" at loss scale {result.scale_used:g}" if is_scaled else ""
