@@ -242,11 +242,12 @@ class JsonField:
         self._num_rows += len(values)
         rows: list[Any] = []
         wrong: dict[int, str] = {}
+        exact = parse_exactly if is_narrow(self._float) else None
         for number, value in enumerate(values):
             try:
                 row = self.samples(value)
-                if parse_exactly and isinstance(row, np.ndarray) and row.dtype == _FLOAT:
-                    row = round_once(row, self._float, partial(parse_exactly, number))
+                if exact and isinstance(row, np.ndarray) and row.dtype == _FLOAT:
+                    row = round_once(row, self._float, partial(exact, number))
                 rows.append(row)
             except ValueError as error:
                 wrong[number] = str(error)
