@@ -93,3 +93,17 @@ def test_rows_of_bad_runs_alone_are_lost(
         ]
         assert found == wanted
         assert len(source.errors) == sum(is_bad for _, is_bad in every)
+
+
+@pytest.mark.parametrize("length", [2**32, 2**63 + 5, 2**64 - 3])
+def test_a_length_that_is_beyond_all_is_refused(length: int, tmp_path: Path) -> None:
+    class Told(Runs):
+        def find_rows(self, file: SourceFile) -> KnownRows:
+            kinds = {"x": SampleType("int64", is_ragged=True)}
+            lengths = {"x": np.array([1, length], np.uint64)}
+            return KnownRows([0, 2], 8, kinds, lengths)
+
+    (tmp_path / "a.runs").write_text("[[1, 2]]")
+    with pytest.raises(sh.DataError, match="at most") as raised:
+        sh.MinibatchSource(Told(tmp_path / "a.runs", index=None))
+    assert (raised.value.stream, raised.value.sequence) == ("x", 1)

@@ -192,9 +192,9 @@ class UnitScan:
             if len(parts) > 1 and len(lengths) != sum(self.rows):
                 reason = f"there are {len(lengths)} rows, not {sum(self.rows)} as of others"
                 raise DataError(reason, file.path, stream=name)
-            if (longest := int(lengths.max(initial=0))) > _MOST_SAMPLES:
-                reason = f"the sequence has {longest} samples, and {_MOST_SAMPLES} at most"
-                row = int(lengths.argmax())
+            # What is beyond int64 became negative.
+            for row in np.flatnonzero((lengths < 0) | (lengths > _MOST_SAMPLES))[:1].tolist():
+                reason = f"the sequence must have at most {_MOST_SAMPLES} samples"
                 raise DataError(reason, file.path, stream=name, sequence=row)
             arrays[f"lengths of {name}"] = lengths.astype(np.uint32)
         facts = {
