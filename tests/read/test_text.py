@@ -1,4 +1,4 @@
-"""Plain text: lines, as they are and compressed."""
+"""Plain text: lines and documents, as they are and compressed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +51,35 @@ def test_lines_are_those_that_readlines_has(
                     texts(sh.TextDeserializer(path))
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_documents_are_whole_files(tmp_path: Path, is_packed: bool) -> None:
+    contents = [b"a\nb\n", b"", b"\xef\xbb\xbfc"]
+    for number, content in enumerate(contents):
+        packed = gzip.compress(content) if is_packed else content
+        (tmp_path / f"{number}.txt").write_bytes(packed)
+    corpus = sh.TextDeserializer(str(tmp_path / "*.txt"), ["text"], "document")
+    assert texts(corpus) == [b"a\nb\n", b"", b"c"]
+    with sh.MinibatchSource(corpus, randomize=False) as source:
+        assert source.next_minibatch(3).ids == ["0.txt__0", "1.txt__0", "2.txt__0"]
+
+
+def test_documents_that_are_damaged_or_empty_move_no_others(tmp_path: Path) -> None:
+    packed = gzip.compress(b"a" * 100)
+    contents = [b"zero", packed[:-1] + b"?", b"", gzip.compress(b""), b"four"]
+    for number, content in enumerate(contents):
+        (tmp_path / f"{number}.txt").write_bytes(content)
+    documents = sh.TextDeserializer(str(tmp_path / "*.txt"), sample_by="document")
+    numbers = sh.ArrayDeserializer({"number": np.arange(5)})
+    for _ in range(2):  # without an index, and with one
+        with sh.MinibatchSource(
+            [documents, numbers], randomize=False, max_sweeps=1, max_errors=1
+        ) as source:
+            minibatch = source.next_minibatch(5)
+            assert minibatch["number"].values.tolist() == [0, 2, 3, 4]
+            assert minibatch["text"].values.tolist() == [b"zero", b"", b"", b"four"]
+            assert [error.sequence for error in source.errors] == [None]
+
+
 def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("text".encode("utf-16"))
@@ -57,3 +87,5 @@ def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
         texts(sh.TextDeserializer(path))
     with pytest.raises(ValueError, match="only 'text'"):
         sh.TextDeserializer(path, ["tokens"])
+    with pytest.raises(ValueError, match="sample_by must be 'line' or 'document'"):
+        sh.TextDeserializer(path, sample_by="word")  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
         sh.ArrayRecordDeserializer(folder / "train.array_record", payload="example"),
         sh.LanceDeserializer(folder / "train.lance", ["tokens"], version=3),
         sh.LeRobotDeserializer(folder / "pusht", ["action", "observation.image"]),
-        sh.TextDeserializer(folder / "train.txt"),
+        sh.TextDeserializer(folder / "train.txt", sample_by="document"),
         sh.CSVDeserializer(folder / "train.csv", delimiter=";"),
         sh.RawTokensDeserializer(folder / "train.ds", offsets=".index"),
     ]

@@ -1,22 +1,37 @@
-"""Plain text: every line as bytes."""
+"""Plain text: every line, or every file, as bytes."""
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.base.checks import check_choice
 from sweephand.corpus.columns import bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamsLike
 from sweephand.deserializers.open_path import DOCUMENTS, Look
 from sweephand.deserializers.tokens import one_stream
-from sweephand.deserializers.units.line_units import LineConverter, LinePlace, LineUnits
+from sweephand.deserializers.units.line_units import (
+    LineConverter,
+    LinePlace,
+    LineScan,
+    LineUnits,
+    Pieces,
+    find_begin,
+)
 from sweephand.deserializers.units.unit_scan import Columns, RowIds, SampleType
+from sweephand.errors import DataError, StaleError
+from sweephand.files.find import find_files
 from sweephand.files.index_file import Keep
+from sweephand.files.inflate import Compression
 from sweephand.files.source_file import Files, SourceFile
+
+_MOST_BYTES = 1 << 30  # of a document
 
 
 class TextDeserializer(LineUnits):
@@ -31,6 +46,8 @@ class TextDeserializer(LineUnits):
         As in `ParquetDeserializer`; files may be compressed by gzip or zstd. No field has ids.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "text"; by default it has that name too.
+    sample_by : {"line", "document"}
+        The unit of a sequence: a line, or a whole file, which may be empty.
 
     Examples
     --------
@@ -48,31 +65,62 @@ class TextDeserializer(LineUnits):
         self,
         files: Files,
         streams: StreamsLike | None = None,
+        sample_by: Literal["line", "document"] = "line",
         *,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
-        super().__init__(files, one_stream(streams, "text"), index=index, ids=ids)
+        check_choice("sample_by", sample_by, "line", "document")
+        self.are_whole = sample_by == "document"
+        self.options = {"sample_by": sample_by}
+        wanted = find_files(files) if self.are_whole else files  # an empty document is one
+        super().__init__(wanted, one_stream(streams, "text"), index=index, ids=ids)
 
     def guess_streams(self) -> StreamDefs:
         return one_stream(None, "text")
 
     def converter(self) -> LineConverter:
-        return _TextLines(next(iter(self.definitions)))
+        return _TextLines(next(iter(self.definitions)), self.are_whole)
+
+    def pieces(
+        self,
+        source: io.BufferedReader,
+        file: SourceFile,
+        compression: Compression | None,
+        scan: LineScan,
+    ) -> Pieces:
+        if not self.are_whole:
+            yield from super().pieces(source, file, compression, scan)
+            return
+        try:
+            scan.begin_at(find_begin(source, file))
+            content = source.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise DataError(f"a document has more than {_MOST_BYTES} bytes", file.path)
+        except StaleError:
+            raise
+        except DataError as error:
+            yield b"", True  # its one row, which keeps its number
+            scan.add_error(error, [0])
+        else:
+            yield content, True
 
 
 @dataclass
 class _TextLines:
-    """Makes a sample of every line."""
+    """Makes a sample of every line, or a single sample of the whole text."""
 
     stream: str
+    are_whole: bool
     padding: int = 0
 
     def kinds(self) -> dict[str, SampleType]:
         return {self.stream: SampleType("bytes")}
 
     def convert(self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace) -> Columns:
-        return [bytes_column(*_core.formats.split_lines(padded))], {}
+        whole = padded, np.array([0, len(padded)], np.int64)
+        found = whole if self.are_whole else _core.formats.split_lines(padded)
+        return [bytes_column(*found)], {}
 
 
 def is_text(look: Look) -> bool:
