@@ -23,9 +23,9 @@ except ImportError as error:
     sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
 
 from figure import curve, draw
-from functions import LIBRARY, read_functions
 
 import sweephand as sh
+from sweephand.cli.demo import read_functions, standard_library
 
 PACKAGES = [
     "asyncio",
@@ -43,12 +43,14 @@ LONGEST = 100
 
 def functions_of(sources: Path) -> list[tuple[int, list[int]]]:
     """Return package and hashed words of every function in one of the packages."""
+    corpus = read_functions(sources)
     found = []
-    for number, package in enumerate(PACKAGES):
-        folder = sources / package
-        for function in read_functions(folder) if folder.is_dir() else ():
-            words = re.findall(rb"[A-Za-z]+|[^\sA-Za-z]", function.tobytes())
-            found.append((number, [zlib.crc32(word) % WORDS for word in words[:LONGEST]]))
+    for name, begin, end in zip(corpus.names, corpus.offsets, corpus.offsets[1:], strict=False):
+        package = name.split("/")[0]
+        words = re.findall(rb"[A-Za-z]+|[^\sA-Za-z]", corpus.tokens[begin:end].tobytes())
+        if package in PACKAGES and words:
+            hashes = [zlib.crc32(word) % WORDS for word in words[:LONGEST]]
+            found.append((PACKAGES.index(package), hashes))
     return found
 
 
@@ -104,7 +106,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     arguments.add_argument("--sweeps", type=int, default=6)
     arguments.add_argument("--width", type=int, default=48)
-    arguments.add_argument("--sources", type=Path, default=LIBRARY)
+    arguments.add_argument("--sources", type=Path, default=standard_library())
     arguments.add_argument("--figure", type=Path)
     options = arguments.parse_args()
     torch.manual_seed(0)

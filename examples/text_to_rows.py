@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from functions import LIBRARY, read_functions
 
 import sweephand as sh
+from sweephand.cli.demo import read_functions, standard_library
 
 VOCABULARY = 1000
 Tokenize = Callable[[str], list[int]]
@@ -28,7 +28,12 @@ Tokenize = Callable[[str], list[int]]
 
 def functions_of(sources: Path, count: int) -> list[str]:
     """Return the text of some functions of the standard library."""
-    return [one.tobytes().decode("utf8", "replace") for one in read_functions(sources)[:count]]
+    corpus = read_functions(sources)
+    bounds = zip(corpus.offsets, corpus.offsets[1:], strict=False)
+    texts = [
+        corpus.tokens[begin:end].tobytes().decode("utf8", "replace") for begin, end in bounds
+    ]
+    return [text for text in texts if text.strip()][:count]
 
 
 def open_texts(texts: list[str], folder: Path) -> sh.Deserializer:
@@ -64,7 +69,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     arguments.add_argument("--texts", type=int, default=2000)
     arguments.add_argument("--row-length", type=int, default=256)
-    arguments.add_argument("--sources", type=Path, default=LIBRARY)
+    arguments.add_argument("--sources", type=Path, default=standard_library())
     arguments.add_argument("--output", type=Path, help="folder; a temporary one by default")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

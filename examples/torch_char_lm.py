@@ -22,9 +22,9 @@ except ImportError as error:
     sys.exit(f"this example needs {error.name}: pip install 'sweephand[torch]'")
 
 from figure import curve, draw
-from functions import LIBRARY, read_functions
 
 import sweephand as sh
+from sweephand.cli.demo import read_functions, standard_library
 
 SYMBOLS = 128  # bytes beyond ASCII share the last one
 LONGEST = 400  # bytes of a function; longer ones are left out
@@ -63,7 +63,12 @@ def cross_entropy(
 
 def make_sources(sources: Path) -> tuple[sh.MinibatchSource, sh.MinibatchSource]:
     """Return functions to train on, and every tenth to validate."""
-    functions = [one for one in read_functions(sources) if len(one) <= LONGEST]
+    corpus = read_functions(sources)
+    functions = [
+        corpus.tokens[begin : begin + length]
+        for begin, length in zip(corpus.offsets[:-1], np.diff(corpus.offsets), strict=True)
+        if length <= LONGEST
+    ]
     parts = [f for i, f in enumerate(functions) if i % 10], functions[::10]
     training, validation = (sh.ArrayDeserializer({"labels": part}) for part in parts)
     return sh.MinibatchSource(training), sh.MinibatchSource(validation, max_sweeps=1)
@@ -74,7 +79,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     arguments.add_argument("--samples", type=int, default=600_000, help="bytes to train on")
     arguments.add_argument("--width", type=int, default=128)
-    arguments.add_argument("--sources", type=Path, default=LIBRARY)
+    arguments.add_argument("--sources", type=Path, default=standard_library())
     arguments.add_argument("--figure", type=Path)
     options = arguments.parse_args()
     torch.manual_seed(0)

@@ -12,11 +12,10 @@ import re
 import shlex
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 
-from sweephand.cli.demo import write_corpus
+from sweephand.cli.demo import read_functions, standard_library
 
 PAGE = Path(__file__).parents[1] / "command_line.md"
 
@@ -49,8 +48,7 @@ def form(output: str) -> str:
 
 def make_corpus(folder: Path) -> None:
     """Write the corpus of the demonstration, which the page looks at."""
-    library = Path(sysconfig.get_path("stdlib"))
-    write_corpus(library, folder / "sweephand-demo" / "corpus")
+    read_functions(standard_library()).write(folder / "sweephand-demo" / "corpus")
 
 
 def run(command: str, folder: Path) -> str:

@@ -168,6 +168,10 @@ class StepGuard(Generic[Optimizer]):
         values = self._inner.read(name)
         return values[0] if all(value == values[0] for value in values) else tuple(values)
 
+    def __dir__(self) -> list[str]:
+        """Return the names of attributes, with the hyperparameters."""
+        return sorted({*super().__dir__(), *self._inner.hyperparameters()})
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a hyperparameter in every group."""
         if name.startswith("_") or hasattr(type(self), name):
