@@ -19,11 +19,11 @@ ROOT = Path(__file__).parents[1]
 # What each part may have at most, of lines and of files. Limits only become smaller: the budget
 # is 40,000 and 16,000 lines, 12,000 in 75 files, 26,000 and 57,000.
 LIMITS: dict[str, tuple[int, int | None]] = {
-    "core": (38_960, 176),
+    "core": (38_950, 176),
     "extensions": (15_770, 66),
     "a source over arrays": (9_620, 51),
     "C++": (25_750, 167),
-    "tests": (55_520, None),
+    "tests": (55_510, None),
 }
 
 

@@ -268,10 +268,7 @@ class StepGuard(Generic[Optimizer]):
         return self._unscaled(list(gradients), 1)
 
     def apply_gradients(
-        self,
-        pairs: Iterable[tuple[T | None, T]],
-        num_samples: int = 1,
-        sweeps_ended: int = 0,
+        self, pairs: Iterable[tuple[T | None, T]], num_samples: int = 1, sweeps_ended: int = 0
     ) -> StepResult:
         """Take the step with pairs of unscaled gradient and parameter, or skip it.
 
@@ -306,10 +303,7 @@ class StepGuard(Generic[Optimizer]):
         return self.step()
 
     def update(
-        self,
-        gradient_sums: Sequence[T | None],
-        num_samples: int,
-        sweeps_ended: int = 0,
+        self, gradient_sums: Sequence[T | None], num_samples: int, sweeps_ended: int = 0
     ) -> StepResult:
         """Take the step of a NumPy learner, as its ``update``, with sums that carry any scale.
 
@@ -322,10 +316,7 @@ class StepGuard(Generic[Optimizer]):
         return self.finish(self._inner, num_samples, sweeps_ended)
 
     def finish(
-        self,
-        optimizer: Optimizers | Learner,
-        num_samples: int,
-        sweeps_ended: int,
+        self, optimizer: Optimizers | Learner, num_samples: int, sweeps_ended: int
     ) -> StepResult:
         """Let the wrapped optimizers, or the learner around them, take the step or skip it."""
         if self._stage is Stage.SCALED:
