@@ -24,8 +24,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import multiprocessing.process
-import multiprocessing.spawn
 import os
 import pickle
 import select
@@ -157,6 +155,8 @@ class ForkServer:
 
 def main_module() -> dict[str, Any]:
     """Return how `multiprocessing` imports the main module; {} if that is no file."""
+    import multiprocessing.spawn  # which a source without processes need not load
+
     # A script without `if __name__ == "__main__"` would begin servers without end.
     multiprocessing.spawn._check_not_importing_main()  # type: ignore[attr-defined]
     main = sys.modules["__main__"]
@@ -320,6 +320,8 @@ def _import(module: str) -> None:
     if module not in ("__main__", "__mp_main__"):
         importlib.import_module(module)
         return
+    import multiprocessing.spawn
+
     process: Any = multiprocessing.process.current_process()
     process._inheriting = True  # so that nothing is started meanwhile
     try:
